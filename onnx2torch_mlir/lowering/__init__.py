@@ -1,0 +1,1 @@
+"""From core programs to linalg on tensors."""
