@@ -1,0 +1,313 @@
+"""The program builder: converters call primitives through it, and it infers, folds, emits and records.
+
+A call goes through four steps: contents that are known are computed on the spot (`folding`); otherwise the shape rule of
+the primitive gives the result's type (`shapes`), a node is appended to the FX graph, and the node is stamped with the
+ONNX node that is being converted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import sympy
+import torch
+import torch.fx
+
+from onnx2torch_mlir.core import dims as D
+from onnx2torch_mlir.core import folding, shapes
+from onnx2torch_mlir.core.dims import DimTable, to_dim
+from onnx2torch_mlir.core.primitives import PRIMITIVES
+from onnx2torch_mlir.core.signature import Dim
+from onnx2torch_mlir.core.symbolic_nodes import SymbolicNodes
+from onnx2torch_mlir.core.values import SymbolicArray, Value
+from onnx2torch_mlir.diagnostics import refuse
+
+Argument = Any
+"""An argument of a primitive: Value, size, number, bool, dtype, None, or a list of these."""
+
+
+@dataclass
+class Constant:
+    """A tensor lifted out of the graph: a weight, or contents too large to be written as an operation."""
+
+    name: str
+    spec_shape: tuple[int, ...]
+    dtype: torch.dtype
+    load: Callable[[], torch.Tensor]
+    node: torch.fx.Node
+
+
+@dataclass
+class ProgramBuilder:
+    """Builds one core program (or one sub-program of a control-flow operator)."""
+
+    table: DimTable = field(default_factory=DimTable)
+
+    def __post_init__(self) -> None:
+        self.graph = torch.fx.Graph()
+        self.inputs: list[Value] = []
+        self.constants: list[Constant] = []
+        self.origin: str = ""
+        self.symbols = SymbolicNodes(self)
+        self._names: set[str] = set()
+        self._first_input: torch.fx.Node | None = None
+        self._asserted: set[sympy.Basic] = set()
+        self._full_cache: dict[Any, Value] = {}
+
+    # --- inputs and constants -------------------------------------------------------------------------------------
+
+    def input(self, name: str, dtype: torch.dtype, shape: Sequence[int | str | None]) -> Value:
+        """A program input; a string in ``shape`` is an ONNX dim name, None an anonymous dim of its own."""
+        sizes = tuple(
+            dim
+            if isinstance(dim, int)
+            else self.table.new_symbol(f"{name}.{axis}")
+            if dim is None
+            else self.table.input_symbol(dim)
+            for axis, dim in enumerate(shape)
+        )
+        node = self.graph.placeholder(self._unique(name))
+        self._first_input = self._first_input or node
+        value = self._value(node, dtype, sizes, name)
+        for axis, size in enumerate(sizes):
+            if isinstance(size, sympy.Symbol):
+                self.symbols.bind(size, node, axis)
+        self.inputs.append(value)
+        return value
+
+    def constant(
+        self, name: str, dtype: torch.dtype, shape: Sequence[int], load: Callable[[], torch.Tensor]
+    ) -> Value:
+        """A constant of the model; ``load`` reads it and is not called unless its contents decide something."""
+        return Value(self, dtype, tuple(shape), load=load, name=name)
+
+    def known(self, contents: torch.Tensor | SymbolicArray, dtype: torch.dtype = torch.int64) -> Value:
+        """A value whose contents are known now: a tensor, or an object array of sizes of integer ``dtype``."""
+        if isinstance(contents, torch.Tensor):
+            return Value(self, contents.dtype, tuple(contents.shape), contents=contents)
+        return Value(self, dtype, tuple(contents.shape), contents=contents)
+
+    def sizes(self, dims: Sequence[Dim], dtype: torch.dtype = torch.int64) -> Value:
+        """The 1-D integer value that lists ``dims``."""
+        if all(isinstance(dim, int) for dim in dims):
+            return self.known(torch.tensor(list(dims), dtype=dtype))
+        array = np.empty(len(dims), dtype=object)
+        array[:] = list(dims)
+        return self.known(array, dtype)
+
+    def scalar(self, number: float | int | bool, dtype: torch.dtype) -> Value:
+        """A 0-d value."""
+        return self.known(torch.tensor(number, dtype=dtype))
+
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    def call(self, primitive: str, *args: Argument, **kwargs: Argument) -> Any:
+        """Call ``primitive`` (``"aten.add.Tensor"``) and return its result: a Value, or a tuple of them.
+
+        Raises:
+            Refusal: O2M-C006 where shapes or dtypes do not fit.
+            KeyError: the primitive is not in the closed list (a defect of the converter).
+        """
+        if primitive not in PRIMITIVES:
+            raise KeyError(f"{primitive} is not a core primitive")
+        folded = folding.fold(self, primitive, args, kwargs)
+        if folded is not None:
+            return folded
+        result = shapes.infer(self, primitive, args, kwargs)
+        return self.emit(overload(primitive), args, kwargs, result)
+
+    def emit(
+        self, target: Any, args: Sequence[Argument], kwargs: dict[str, Argument], result: shapes.Result
+    ) -> Any:
+        """Append a node that calls ``target`` and gives ``result`` (one type, or a tuple of types)."""
+        node = self.graph.call_function(target, self.lower_arguments(args), self.lower_arguments(kwargs))
+        self.stamp(node)
+        if isinstance(result, shapes.TensorType):
+            return self._value(node, result.dtype, result.shape)
+        node.meta["val"] = tuple(self.table.fake(item.dtype, item.shape) for item in result)
+        return tuple(_Projection(self, node, index, item) for index, item in enumerate(result))
+
+    def lower_arguments(self, argument: Any) -> Any:
+        """``argument`` as FX takes it: nodes for values, and for sizes that are expressions."""
+        if isinstance(argument, Value):
+            return argument.node
+        if isinstance(argument, list | tuple):
+            return type(argument)(self.lower_arguments(item) for item in argument)
+        if isinstance(argument, dict):
+            return {key: self.lower_arguments(item) for key, item in argument.items()}
+        if isinstance(argument, sympy.Basic):
+            return self.symbols.node(self.table.simplify(argument))
+        return argument
+
+    # --- sizes and assertions -------------------------------------------------------------------------------------
+
+    def require_equal(self, a: Dim, b: Dim, message: str) -> None:
+        """Assert that two sizes are equal: now if that is known, else when the program runs.
+
+        Raises:
+            Refusal: O2M-C006 where they are known to differ.
+        """
+        a, b = self.table.simplify(a), self.table.simplify(b)
+        equal = D.known_equal(a, b)
+        if equal:
+            return
+        detail = f"{message}: {self.table.describe(a)} is not {self.table.describe(b)}"
+        if equal is False:
+            raise refuse("O2M-C006", detail)
+        self.require(sympy.Eq(a, b), f"{message}: {self.table.describe(a)} must equal {self.table.describe(b)}")
+        self.table.merge(a, b)
+
+    def require(self, condition: sympy.Basic, message: str) -> None:
+        """Assert a condition over sizes when the program runs (``aten._assert_scalar``); names are ONNX dims."""
+        if condition == sympy.true:
+            return
+        if condition == sympy.false:
+            raise refuse("O2M-C006", message)
+        if condition in self._asserted:
+            return
+        self._asserted.add(condition)
+        node = self.graph.call_function(
+            torch.ops.aten._assert_scalar.default, (self.symbols.node(condition), message)
+        )
+        node.meta["val"] = None
+        self.stamp(node)
+
+    def broadcast(self, operands: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+        """The NumPy broadcast of ``operands``; sizes that cannot be compared are asserted to be equal."""
+        rank = max(map(len, operands), default=0)
+        result: list[Dim] = []
+        for position in range(rank):
+            chosen: Dim = 1
+            for shape in operands:
+                offset = position - rank + len(shape)
+                size = shape[offset] if offset >= 0 else 1
+                if size == 1 or size is chosen:
+                    continue
+                if chosen == 1:
+                    chosen = size
+                    continue
+                self.require_equal(chosen, size, "sizes of operands that are broadcast together")
+                if isinstance(size, int):
+                    chosen = size
+            result.append(chosen)
+        return tuple(result)
+
+    def item(self, value: Value) -> Dim:
+        """The only element of an integer value as a size: known, or a data-dependent symbol.
+
+        Source: ``aten::_local_scalar_dense``.
+        """
+        known = value.dims()
+        if known is not None:
+            return known[0]
+        symbol = self.table.new_symbol(f"value of {self.origin or 'a tensor'}")
+        node = self.graph.call_function(torch.ops.aten._local_scalar_dense.default, (value.node,))
+        node.meta["val"] = self.table.symint(symbol)
+        self.stamp(node)
+        self.symbols.define(symbol, node)
+        return symbol
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def converting(self, onnx_node: str) -> Iterator[None]:
+        """Stamp the nodes made inside with the name of the ONNX node they come from."""
+        previous, self.origin = self.origin, onnx_node
+        try:
+            yield
+        finally:
+            self.origin = previous
+
+    def stamp(self, node: torch.fx.Node) -> None:
+        """Record provenance on ``node``."""
+        node.meta["onnx_node"] = self.origin
+
+    def materialize(self, value: Value) -> torch.fx.Node:
+        """A node for a value of which so far only the contents are known."""
+        contents = value._contents
+        if isinstance(contents, np.ndarray):
+            return self._materialize_sizes(value, contents)
+        if contents is not None and contents.numel() == 1 and _has_fill(contents.dtype):
+            shape = [int(size) for size in contents.shape]
+            return self._fill(shape, contents.item(), contents.dtype)
+        load = value._load if contents is None else (lambda: contents)
+        assert load is not None
+        name = self._unique(f"c_{value.name}" if value.name else "c_constant")
+        anchor = self._first_input
+        if anchor is None:
+            anchor = next(iter(self.graph.nodes), None)
+        with self.graph.inserting_before(anchor) if anchor is not None else contextlib.nullcontext():
+            node = self.graph.placeholder(name)
+        self.stamp(node)
+        node.meta["val"] = self.table.fake(value.dtype, value.shape)
+        shape = [int(size) for size in value.shape]  # type: ignore[arg-type]
+        self.constants.append(Constant(value.name or name, tuple(shape), value.dtype, load, node))
+        return node
+
+    def _fill(self, shape: list[int], number: float | int | bool, dtype: torch.dtype) -> torch.fx.Node:
+        key = (tuple(shape), repr(number), dtype)
+        if key not in self._full_cache:
+            kwargs = {"dtype": dtype}
+            type_ = shapes.TensorType(dtype, tuple(shape))
+            self._full_cache[key] = self.emit(torch.ops.aten.full.default, (shape, number), kwargs, type_)
+        return self._full_cache[key].node
+
+    def _materialize_sizes(self, value: Value, contents: SymbolicArray) -> torch.fx.Node:
+        items = [
+            self.call("aten.scalar_tensor.default", to_dim(item), dtype=value.dtype) for item in contents.reshape(-1)
+        ]
+        if not contents.shape:
+            return items[0].node
+        rows = [self.call("aten.view.default", item, [1]) for item in items]
+        flat = self.call("aten.cat.default", rows, 0)
+        return self.call("aten.view.default", flat, list(contents.shape)).node
+
+    def _value(self, node: torch.fx.Node, dtype: torch.dtype, shape: tuple[Dim, ...], name: str = "") -> Value:
+        node.meta["val"] = self.table.fake(dtype, shape)
+        return Value(self, dtype, shape, node=node, name=name)
+
+    def _unique(self, name: str) -> str:
+        stem = "".join(char if char.isalnum() else "_" for char in name) or "value"
+        stem = stem if not stem[0].isdigit() else f"v_{stem}"
+        candidate, count = stem, 1
+        while candidate in self._names:
+            candidate, count = f"{stem}_{count}", count + 1
+        self._names.add(candidate)
+        return candidate
+
+
+class _Projection(Value):
+    """One of several results of a node; its ``getitem`` node is made only if something uses it."""
+
+    __slots__ = ("_index", "_source")
+
+    def __init__(self, builder: ProgramBuilder, source: torch.fx.Node, index: int, type_: shapes.TensorType) -> None:
+        super().__init__(builder, type_.dtype, type_.shape)
+        self._source = source
+        self._index = index
+
+    @property
+    def node(self) -> torch.fx.Node:
+        """The ``getitem`` node."""
+        if self._node is None:
+            import operator
+
+            node = self.builder.graph.call_function(operator.getitem, (self._source, self._index))
+            node.meta["onnx_node"] = self._source.meta["onnx_node"]
+            node.meta["val"] = self.builder.table.fake(self.dtype, self.shape)
+            self._node = node
+        return self._node
+
+
+def _has_fill(dtype: torch.dtype) -> bool:
+    return dtype.itemsize > 1 or dtype in (torch.bool, torch.int8, torch.uint8)
+
+
+def overload(primitive: str) -> Any:
+    """The `torch._ops.OpOverload` named ``aten.op.overload``."""
+    namespace, op, variant = primitive.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), op), variant)

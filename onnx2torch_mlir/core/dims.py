@@ -1,0 +1,217 @@
+"""Sizes: numbers or sympy expressions over named symbols, never guarded on and never specialised to 0 or 1.
+
+The symbols belong to a `torch.fx.experimental.symbolic_shapes.ShapeEnv` as *unbacked* symbols, so that the finished program
+is an ordinary dynamic-shape program; the algebra here works on the expressions directly, which is some ten times cheaper
+than `torch.SymInt` arithmetic and cannot trigger a guard.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+import sympy
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
+
+from onnx2torch_mlir.core.signature import Dim
+
+
+def to_dim(value: int | sympy.Expr | torch.SymInt) -> Dim:
+    """``value`` as an `int` where it is one, else as a sympy expression."""
+    if isinstance(value, int):
+        return value
+    if isinstance(value, torch.SymInt):
+        value = value.node.expr
+    if isinstance(value, sympy.Integer) or (isinstance(value, sympy.Expr) and value.is_Integer):
+        return int(value)
+    return value
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The product of sizes; 1 for none."""
+    result: Dim = 1
+    for dim in dims:
+        result = result * dim
+    return to_dim(result)
+
+
+def floor_div(a: Dim, b: Dim) -> Dim:
+    """``a // b``, rounded down."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    if b == 1:
+        return a
+    a, b = sympy.sympify(a), sympy.sympify(b)
+    quotient = _exact_quotient(a, b)
+    return to_dim(FloorDiv(a, b) if quotient is None else quotient)
+
+
+def ceil_div(a: Dim, b: Dim) -> Dim:
+    """``a // b``, rounded up; ``b`` is positive."""
+    return floor_div(to_dim(a + b - 1), b)
+
+
+def modulo(a: Dim, b: Dim) -> Dim:
+    """``a % b`` with the sign of ``b``, as in Python."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a % b
+    return to_dim(PythonMod(sympy.sympify(a), sympy.sympify(b)))
+
+
+def minimum(a: Dim, b: Dim) -> Dim:
+    """The smaller size."""
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    if is_nonnegative(to_dim(a - b)):
+        return b
+    if is_nonnegative(to_dim(b - a)):
+        return a
+    return to_dim(sympy.Min(a, b))
+
+
+def maximum(a: Dim, b: Dim) -> Dim:
+    """The larger size."""
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    if is_nonnegative(to_dim(a - b)):
+        return a
+    if is_nonnegative(to_dim(b - a)):
+        return b
+    return to_dim(sympy.Max(a, b))
+
+
+def exact_div(a: Dim, b: Dim) -> Dim | None:
+    """``a / b`` where that is provably an integer expression, else None."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b if b != 0 and a % b == 0 else None
+    quotient = _exact_quotient(sympy.sympify(a), sympy.sympify(b))
+    return None if quotient is None else to_dim(quotient)
+
+
+@functools.lru_cache(maxsize=65536)
+def _exact_quotient(a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+    if b == 0:
+        return None
+    quotient = sympy.cancel(a / b) if not a.has(FloorDiv, Mod, PythonMod, sympy.Min, sympy.Max) else a / b
+    _, denominator = quotient.as_numer_denom()
+    if denominator != 1:
+        return None
+    quotient = sympy.expand(quotient)
+    integral = all(term.as_coeff_Mul()[0].is_Integer for term in sympy.Add.make_args(quotient))
+    return quotient if integral else None
+
+
+@functools.lru_cache(maxsize=65536)
+def _difference(a: sympy.Expr, b: sympy.Expr) -> sympy.Expr:
+    return sympy.expand(a - b)
+
+
+def known_equal(a: Dim, b: Dim) -> bool | None:
+    """True or False where the sizes are provably equal or different, None where that depends on run time."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    if a is b or a == b:
+        return True
+    difference = _difference(sympy.sympify(a), sympy.sympify(b))
+    if difference == 0:
+        return True
+    if difference.is_Integer:
+        return False
+    if is_nonnegative(to_dim(difference - 1)) or is_nonnegative(to_dim(-difference - 1)):
+        return False
+    return None
+
+
+_twins: dict[sympy.Symbol, sympy.Symbol] = {}
+
+
+def _twin(symbol: sympy.Symbol) -> sympy.Symbol:
+    return _twins.setdefault(symbol, sympy.Symbol(symbol.name, integer=True, nonnegative=True))
+
+
+@functools.lru_cache(maxsize=65536)
+def is_nonnegative(dim: Dim) -> bool:
+    """Whether the expression is provably at least 0, given that every symbol is (all symbols are sizes)."""
+    if isinstance(dim, int):
+        return dim >= 0
+    constant, rest = dim.as_coeff_Add()
+    if isinstance(rest, FloorDiv) and rest.args[1].is_Integer and rest.args[1] > 0:
+        return is_nonnegative(to_dim(sympy.expand(rest.args[0] + constant * rest.args[1])))
+    expression = dim.replace(FloorDiv, lambda a, b: sympy.floor(a / b))
+    twin = expression.xreplace({symbol: _twin(symbol) for symbol in expression.free_symbols})
+    return bool(twin.is_nonnegative)
+
+
+class DimTable:
+    """The symbols of one program: made here, named after ONNX dims, and turned into `torch.SymInt` and FakeTensors.
+
+    ``names`` maps a symbol's name to the ONNX dim or, for a data-dependent size, to what produced it.
+    """
+
+    def __init__(self) -> None:
+        self.shape_env = ShapeEnv()
+        self.fake_mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=True)
+        self.names: dict[str, str] = {}
+        self.by_name: dict[str, sympy.Symbol] = {}
+        self._symints: dict[sympy.Expr, torch.SymInt] = {}
+        self._fakes: dict[tuple[torch.dtype, tuple[Dim, ...]], FakeTensor] = {}
+        self._equalities: dict[sympy.Symbol, sympy.Expr] = {}
+
+    def new_symbol(self, name: str) -> sympy.Symbol:
+        """A fresh symbol for a size of at least 0."""
+        size = self.shape_env.create_unbacked_symint()
+        torch._check(size >= 0)
+        symbol = size.node.expr
+        self.names[str(symbol)] = name
+        self._symints[symbol] = size
+        return symbol
+
+    def input_symbol(self, name: str) -> sympy.Symbol:
+        """The symbol of the ONNX dim ``name``: one symbol for all inputs that use the name."""
+        if name not in self.by_name:
+            self.by_name[name] = self.new_symbol(name)
+        return self.by_name[name]
+
+    def merge(self, a: Dim, b: Dim) -> None:
+        """Record that the program asserts ``a == b``, so that later sizes are simplified by it."""
+        a, b = self.simplify(a), self.simplify(b)
+        if isinstance(b, sympy.Symbol) and (isinstance(a, int) or b not in a.free_symbols):
+            self._equalities[b] = sympy.sympify(a)
+        elif isinstance(a, sympy.Symbol) and (isinstance(b, int) or a not in b.free_symbols):
+            self._equalities[a] = sympy.sympify(b)
+
+    def simplify(self, dim: Dim) -> Dim:
+        """``dim`` with what the program asserts about its symbols put in."""
+        if isinstance(dim, int) or not self._equalities:
+            return dim
+        for _ in range(len(self._equalities)):
+            replaced = to_dim(dim.xreplace(self._equalities))
+            if isinstance(replaced, int) or replaced == dim:
+                return replaced
+            dim = replaced
+        return dim
+
+    def symint(self, dim: Dim) -> int | torch.SymInt:
+        """``dim`` as torch knows it."""
+        if isinstance(dim, int):
+            return dim
+        if dim not in self._symints:
+            self._symints[dim] = self.shape_env.create_symintnode(dim, hint=None)
+        return self._symints[dim]
+
+    def fake(self, dtype: torch.dtype, shape: tuple[Dim, ...]) -> FakeTensor:
+        """A contiguous FakeTensor of this type; the same object for the same type."""
+        key = (dtype, shape)
+        if key not in self._fakes:
+            with self.fake_mode:
+                self._fakes[key] = torch.empty([self.symint(dim) for dim in shape], dtype=dtype)
+        return self._fakes[key]
+
+    def describe(self, dim: Dim) -> str:
+        """``dim`` with ONNX names for its symbols, for messages."""
+        if isinstance(dim, int):
+            return str(dim)
+        return str(dim.xreplace({s: sympy.Symbol(self.names.get(str(s), str(s))) for s in dim.free_symbols}))
