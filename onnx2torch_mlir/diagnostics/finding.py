@@ -106,6 +106,9 @@ class Refusal(Exception):
         self.findings: tuple[Finding, ...] = (findings,) if isinstance(findings, Finding) else tuple(findings)
         super().__init__("\n".join(str(finding) for finding in self.findings))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Refusal, (self.findings,)
+
 
 def refuse(code: str, reason: str, *, hint: str = "", case: str = "", node: NodeRef | None = None) -> Refusal:
     """A `Refusal` with one finding; write ``raise refuse("O2M-C003", …)``."""

@@ -1,0 +1,65 @@
+"""The worker's side: read a task, run it, write its result or its exception. Imports nothing heavy by itself."""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import os
+import pickle
+import queue
+import resource
+import sys
+import threading
+import traceback
+from typing import IO
+
+from onnx2torch_mlir.isolation import frames
+
+
+def main() -> None:
+    """Serve tasks from standard input until it closes."""
+    # Native code prints to standard output when it likes; the replies need a pipe of their own.
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    requests = os.fdopen(os.dup(0), "rb")
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    faulthandler.enable()
+    tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    # Reading in a thread of its own notices that the owner is gone even while a task runs.
+    threading.Thread(target=_receive, args=(requests, tasks), daemon=True).start()
+    while True:
+        frames.write(replies, _run(tasks.get()))
+
+
+def _receive(requests: IO[bytes], tasks: queue.SimpleQueue[bytes]) -> None:
+    try:
+        while True:
+            tasks.put(frames.read(requests))
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def _run(request: bytes) -> bytes:
+    payload: bytes | tuple[bytes | None, str]
+    try:
+        task, args, kwargs = pickle.loads(request)
+        module, _, name = task.partition(":")
+        result = getattr(importlib.import_module(module), name)(*args, **kwargs)
+        succeeded, payload = True, pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL)
+    except KeyboardInterrupt:
+        os._exit(130)
+    except BaseException as error:
+        succeeded, payload = False, (_pickled(error), traceback.format_exc())
+    unit = 1 if sys.platform == "darwin" else 1024
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return pickle.dumps((succeeded, payload, memory), protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    try:
+        pickled = pickle.dumps(error)
+        pickle.loads(pickled)
+    except Exception:
+        return None
+    return pickled

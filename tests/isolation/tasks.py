@@ -1,0 +1,56 @@
+"""Tasks that the tests run in a worker."""
+
+import os
+import signal
+import sys
+import time
+
+from onnx2torch_mlir.diagnostics import refuse
+
+
+def add(a, b=1):
+    return a + b
+
+
+def pid():
+    return os.getpid()
+
+
+def refuse_it():
+    raise refuse("O2M-M001", "a pass failed", case="pass")
+
+
+def abort():
+    os.write(2, b"tool: file.cpp:12: Assertion `x > 0' failed.\n")
+    os.abort()
+
+
+def leave(status):
+    os._exit(status)
+
+
+def segfault():
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def sleep(seconds):
+    time.sleep(seconds)
+
+
+def print_noise():
+    print("noise", flush=True)
+    os.write(1, b"more noise\n")
+    return "quiet"
+
+
+def heavy_modules():
+    return sorted({"torch", "onnx", "numpy", "torch_mlir"} & set(sys.modules))
+
+
+class LocalError(Exception):
+    def __init__(self, a, b):
+        super().__init__("two arguments")
+
+
+def raise_unpicklable():
+    raise LocalError(1, 2)
