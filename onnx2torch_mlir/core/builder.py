@@ -19,6 +19,7 @@ import torch.fx
 
 from onnx2torch_mlir.core import dims as D
 from onnx2torch_mlir.core import folding, shapes
+from onnx2torch_mlir.core.calls import Calls
 from onnx2torch_mlir.core.dims import DimTable, to_dim
 from onnx2torch_mlir.core.primitives import PRIMITIVES
 from onnx2torch_mlir.core.signature import Dim
@@ -42,7 +43,7 @@ class Constant:
 
 
 @dataclass
-class ProgramBuilder:
+class ProgramBuilder(Calls):
     """Builds one core program (or one sub-program of a control-flow operator)."""
 
     table: DimTable = field(default_factory=DimTable)
@@ -73,9 +74,6 @@ class ProgramBuilder:
         node = self.graph.placeholder(self._unique(name))
         self._first_input = self._first_input or node
         value = self._value(node, dtype, sizes, name)
-        for axis, size in enumerate(sizes):
-            if isinstance(size, sympy.Symbol):
-                self.symbols.bind(size, node, axis)
         self.inputs.append(value)
         return value
 
@@ -118,7 +116,17 @@ class ProgramBuilder:
         if folded is not None:
             return folded
         result = shapes.infer(self, primitive, args, kwargs)
-        return self.emit(overload(primitive), args, kwargs, result)
+        if primitive == "aten.view.default" and not args[0].contiguous:
+            args = (self._contiguous(args[0]), *args[1:])
+        value = self.emit(overload(primitive), args, kwargs, result)
+        if isinstance(value, Value):
+            value.contiguous = keeps_contiguous(primitive, args)
+        return value
+
+    def _contiguous(self, x: Value) -> Value:
+        """``x`` laid out afresh: eager PyTorch cannot view a permuted tensor; lowerings see no difference."""
+        arguments = {"memory_format": torch.contiguous_format}
+        return self.emit(overload("aten.clone.default"), (x,), arguments, shapes.TensorType(x.dtype, x.shape))
 
     def emit(
         self, target: Any, args: Sequence[Argument], kwargs: dict[str, Argument], result: shapes.Result
@@ -268,7 +276,13 @@ class ProgramBuilder:
 
     def _value(self, node: torch.fx.Node, dtype: torch.dtype, shape: tuple[Dim, ...], name: str = "") -> Value:
         node.meta["val"] = self.table.fake(dtype, shape)
+        self._bind(node, shape)
         return Value(self, dtype, shape, node=node, name=name)
+
+    def _bind(self, node: torch.fx.Node, shape: tuple[Dim, ...]) -> None:
+        for axis, size in enumerate(shape):
+            if isinstance(size, sympy.Symbol) and not self.symbols.is_bound(size):
+                self.symbols.bind(size, node, axis)
 
     def _unique(self, name: str) -> str:
         stem = "".join(char if char.isalnum() else "_" for char in name) or "value"
@@ -301,6 +315,18 @@ class _Projection(Value):
             node.meta["val"] = self.builder.table.fake(self.dtype, self.shape)
             self._node = node
         return self._node
+
+
+_STRIDED = {"aten.permute.default", "aten.expand.default", "aten.slice.Tensor", "aten.select.int"}
+_FRESH = {"aten.view.default", "aten.mm.default", "aten.bmm.default", "aten.gather.default", "aten.index_select.default"}
+
+
+def keeps_contiguous(primitive: str, args: Sequence[Argument]) -> bool:
+    """Whether eager PyTorch is sure to give a contiguous result, so that it can be viewed in another shape."""
+    if primitive in _STRIDED:
+        return False
+    flat = [part for item in args for part in (item if isinstance(item, list | tuple) else [item])]
+    return primitive in _FRESH or all(item.contiguous for item in flat if isinstance(item, Value))
 
 
 def _has_fill(dtype: torch.dtype) -> bool:

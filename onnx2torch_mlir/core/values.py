@@ -27,7 +27,7 @@ class Value:
     object array of ints and sympy expressions for integers computed from sizes, or None where nothing is known.
     """
 
-    __slots__ = ("_contents", "_load", "_node", "builder", "dtype", "name", "shape")
+    __slots__ = ("_contents", "_load", "_node", "builder", "contiguous", "dtype", "name", "shape")
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class Value:
         self.dtype = dtype
         self.shape = shape
         self.name = name
+        self.contiguous = True
         self._node = node
         self._contents = contents
         self._load = load

@@ -1,0 +1,107 @@
+"""The finished program: a `torch.export.ExportedProgram` made of what the builder recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+import torch.fx
+from torch.export import ExportedProgram
+from torch.export.exported_program import ModuleCallEntry, ModuleCallSignature
+from torch.export.graph_signature import (
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from torch.utils import _pytree as pytree
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from onnx2torch_mlir.core.builder import Constant, ProgramBuilder
+from onnx2torch_mlir.core.values import Value
+
+
+class LazyState(Mapping[str, torch.Tensor]):
+    """Weights by name, each read (mapped) when it is first asked for."""
+
+    def __init__(self, constants: Sequence[Constant]) -> None:
+        self._constants = {constant.node.name: constant for constant in constants}
+        self._tensors: dict[str, torch.Tensor] = {}
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        if name not in self._tensors:
+            self._tensors[name] = self._constants[name].load()
+        return self._tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._constants)
+
+    def __len__(self) -> int:
+        return len(self._constants)
+
+
+def finish(builder: ProgramBuilder, outputs: Sequence[Value]) -> ExportedProgram:
+    """Close the graph with ``outputs`` and wrap it.
+
+    Constants become buffers named after their ONNX initializers; the order of placeholders is constants, then inputs.
+    """
+    output_nodes = [value.node for value in outputs]
+    graph = builder.graph
+    graph.output(tuple(output_nodes))
+    used = _eliminate(graph, builder)
+    input_specs = [
+        InputSpec(InputKind.BUFFER, TensorArgument(constant.node.name), constant.node.name, persistent=True)
+        for constant in used
+    ]
+    by_node = {constant.node: constant for constant in used}
+    order = [node for node in graph.nodes if node.op == "placeholder" and node in by_node]
+    input_specs.sort(key=lambda spec: [node.name for node in order].index(spec.arg.name))
+    input_specs += [InputSpec(InputKind.USER_INPUT, TensorArgument(value.node.name), None) for value in builder.inputs]
+    output_specs = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in output_nodes]
+    arguments = tuple(value.node.name for value in builder.inputs)
+    in_spec = pytree.tree_structure((tuple(arguments), {}))
+    out_spec = pytree.tree_structure(tuple(node.name for node in output_nodes))
+    call_signature = ModuleCallSignature(
+        inputs=[TensorArgument(name) for name in arguments],
+        outputs=[TensorArgument(node.name) for node in output_nodes],
+        in_spec=in_spec,
+        out_spec=out_spec,
+        forward_arg_names=list(arguments),
+    )
+    state = {constant.node.name: constant.load() for constant in used}
+    return ExportedProgram(
+        root=torch.nn.Module(),
+        graph=graph,
+        graph_signature=ExportGraphSignature(input_specs, output_specs),
+        state_dict=state,
+        range_constraints=_ranges(builder),
+        module_call_graph=[ModuleCallEntry("", call_signature)],
+        constants={},
+    )
+
+
+def _ranges(builder: ProgramBuilder) -> dict[sympy.Symbol, Any]:
+    return {
+        symbol: ValueRanges(0, int_oo)
+        for symbol in (sympy.Symbol(name, integer=True) for name in builder.table.names)
+    }
+
+
+def _eliminate(graph: torch.fx.Graph, builder: ProgramBuilder) -> list[Constant]:
+    graph.eliminate_dead_code(
+        is_impure_node=lambda node: (
+            node.op in ("placeholder", "output") or node.target is torch.ops.aten._assert_scalar.default
+        )
+    )
+    used: list[Constant] = []
+    for constant in builder.constants:
+        if constant.node.users:
+            used.append(constant)
+        else:
+            graph.erase_node(constant.node)
+    return used
