@@ -103,6 +103,8 @@ CODES: dict[str, Code] = {
             17: ("bad attribute", "An attribute has no value, two values, or a type that contradicts itself."),
             18: ("bad function", "A model-local function is recursive or its body is not well formed."),
             19: ("bad input or output", "A graph input or output has no name or no usable type."),
+            20: ("part left out", "A part of the model that inference does not need is not read."),
+            21: ("bad node", "A node names no operator, or is not well formed."),
         },
     ),
     **_table(

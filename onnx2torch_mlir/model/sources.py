@@ -1,0 +1,176 @@
+"""The forms in which a model comes: a path, bytes, a ModelProto, or an onnx_ir model; and what is no model at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from onnx2torch_mlir.diagnostics import Refusal, refuse
+from onnx2torch_mlir.model import wire
+from onnx2torch_mlir.model.external_data import map_file
+
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto | ir.Model
+"""What `read` takes."""
+
+_SIGNATURES: dict[bytes, str] = {
+    b"PK\x03\x04": "a zip archive (a PyTorch .pt file or an archive of a model?)",
+    b"\x80\x02": "a Python pickle",
+    b"\x80\x04": "a Python pickle",
+    b"\x1f\x8b": "gzip-compressed",
+    b"\x89HDF": "an HDF5 file",
+    b"GGUF": "a GGUF file",
+    b"version https://git-lfs": "a git-lfs pointer; fetch the file with git lfs pull",
+    b"ML\xefR": "MLIR bytecode",
+    b"<": "a text in XML or HTML",
+    b"{": "a text in JSON",
+    b"ir_version:": "ONNX in protobuf's text format; load it with onnx.load",
+    b"\x7fELF": "an ELF object",
+}
+
+
+@dataclass
+class Slim:
+    """A model without its weights: ``proto``, the bytes ``own`` that its ``marker`` location refers to, and tensors
+    that stand for themselves, by location (``given``).
+    """
+
+    proto: onnx.ModelProto
+    own: memoryview
+    marker: str
+    path: Path | None = None
+    given: Mapping[str, ir.TensorProtocol] = field(default_factory=dict)
+
+
+def open_source(source: Source, marker: str) -> Slim:
+    """The slim model of ``source``.
+
+    Raises:
+        Refusal: where there is no readable file, or no ONNX model in it.
+        TypeError: where ``source`` is of no type that this takes.
+    """
+    if isinstance(source, ir.Model):
+        return _from_ir(source, marker)
+    if isinstance(source, onnx.ModelProto):
+        return _from_proto(source, marker)
+    if isinstance(source, bytes | bytearray | memoryview):
+        data = memoryview(source).cast("B") if len(source) else memoryview(b"")
+        return Slim(_parse(data, marker, "The bytes"), data, marker)
+    if not isinstance(source, str | os.PathLike):
+        raise TypeError(
+            f"a model is a path, bytes, an onnx.ModelProto or an onnx_ir.Model, not {type(source).__name__}"
+        )
+    path = Path(source)
+    try:
+        data = map_file(path)
+    except (OSError, ValueError) as error:
+        why = "it is a directory" if _is_dir(path) else getattr(error, "strerror", None) or str(error)
+        raise refuse("O2M-R001", f"{os.fspath(source)!r} cannot be read: {why}.", case=os.fspath(source)) from None
+    return Slim(_parse(data, marker, f"The file {path.name!r}"), data, marker, path)
+
+
+def _is_dir(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _from_proto(proto: onnx.ModelProto, marker: str) -> Slim:
+    try:
+        data = memoryview(proto.SerializeToString())
+    except Exception as error:  # protobuf raises its own EncodeError, or ValueError beyond 2 GB
+        raise refuse(
+            "O2M-R004",
+            f"The ModelProto cannot be serialized: {error}.",
+            hint="Save it with external data; give its path.",
+        ) from None
+    return Slim(_parse(data, marker, "The ModelProto"), data, marker)
+
+
+def _from_ir(model: ir.Model, marker: str) -> Slim:
+    """Serialize a copy whose tensors are stand-ins, so that none of them is loaded or copied."""
+    given: dict[str, ir.TensorProtocol] = {}
+
+    def stand_in(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+        if tensor.dtype in (ir.DataType.STRING, ir.DataType.UNDEFINED):
+            return tensor
+        location = f"{marker}:given:{len(given)}"
+        given[location] = tensor
+        return ir.ExternalTensor(
+            location,
+            0,
+            tensor.nbytes,
+            tensor.dtype,
+            shape=ir.Shape(tensor.shape.numpy()),
+            name=tensor.name or "",
+            doc_string=None,
+        )
+
+    try:
+        copy = model.clone()
+        for_each_tensor(copy, stand_in)
+        proto = ir.serde.serialize_model(copy)
+    except Exception:
+        given.clear()
+        try:
+            return _from_proto(ir.serde.serialize_model(model), marker)
+        except Refusal:
+            raise
+        except Exception as error:
+            raise refuse("O2M-R004", f"The onnx_ir model cannot be serialized: {first_line(error)}.") from None
+    return Slim(proto, memoryview(b""), marker, given=given)
+
+
+def for_each_tensor(model: ir.Model, replace: object) -> None:
+    """Replace every tensor of ``model``, in initializers and attributes, by ``replace(tensor)``."""
+    assert callable(replace)
+    graphs = [model.graph, *model.graph.subgraphs()]
+    nodes = list(model.graph.all_nodes())
+    for function in model.functions.values():
+        graphs.extend(function.subgraphs())
+        nodes.extend(function.all_nodes())
+    for graph in graphs:
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                value.const_value = replace(value.const_value)
+    owners = [*(node.attributes for node in nodes), *(f.attributes for f in model.functions.values())]
+    for attributes in owners:
+        for name, attribute in list(attributes.items()):
+            if attribute.is_ref() or attribute.value is None:
+                continue
+            if attribute.type is ir.AttributeType.TENSOR:
+                attributes[name] = ir.AttrTensor(name, replace(attribute.as_tensor()))
+            elif attribute.type is ir.AttributeType.TENSORS:
+                attributes[name] = ir.AttrTensors(name, [replace(tensor) for tensor in attribute.as_tensors()])
+
+
+def first_line(error: BaseException) -> str:
+    """The innermost message of an exception, its first line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _parse(data: memoryview, marker: str, what: str) -> onnx.ModelProto:
+    if not len(data):
+        raise refuse("O2M-R002", f"{what} has no contents." if what != "The bytes" else "There are no bytes.")
+    looks = next((f"It looks like {name}." for start, name in _SIGNATURES.items() if data[: len(start)] == start), "")
+    try:
+        slim, known = wire.slim(data, marker)
+    except wire.WireError as error:
+        if {1, 7} & error.known and not looks:
+            raise refuse("O2M-R004", f"{what} is damaged or cut off {error}.") from None
+        raise refuse("O2M-R003", f"{what} is not a serialized ONNX model.", hint=looks) from None
+    proto = onnx.ModelProto()
+    if not {1, 7, 8} & known:
+        raise refuse("O2M-R003", f"{what} has none of the fields of an ONNX model.", hint=looks)
+    try:
+        proto.ParseFromString(slim)
+    except Exception as error:  # google.protobuf.message.DecodeError, not imported for its name alone
+        raise refuse("O2M-R004", f"{what} cannot be parsed: {first_line(error)}.") from None
+    return proto
