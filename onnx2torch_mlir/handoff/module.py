@@ -1,0 +1,110 @@
+"""The result of every conversion to MLIR, whatever the dialect: a module that is printed or saved on demand."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.handoff.atomic import replacing
+from onnx2torch_mlir.handoff.tensor_file import save_tensors
+
+BYTECODE_SUFFIXES = (".mlirbc", ".mlir.bc", ".bc")
+"""Paths that end so are written as bytecode; every other path as text."""
+
+
+class MlirModule:
+    """An MLIR module: text by ``str()``, text or bytecode by `save`.
+
+    Made from a live ``torch_mlir.ir.Module``, or from bytecode or text, which is parsed only when needed. Weights that
+    are part of the module are referenced where they lie, not copied. ``weights`` are the tensors of a module that
+    takes them as arguments from a file: `save` writes them beside the module as a ``.safetensors`` file.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        dialect: str,
+        weights: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:
+        """Wrap ``source``: a ``torch_mlir.ir.Module``, its bytecode or text, or the `Path` of a file with one."""
+        self.dialect = dialect
+        self.weights: Mapping[str, torch.Tensor] = weights or {}
+        self._source = source
+        self._module: Any = None
+
+    @property
+    def module(self) -> Any:
+        """The live ``torch_mlir.ir.Module``; parsed on first use, in a context of its own."""
+        if self._module is None:
+            if isinstance(self._source, bytes | str | Path):
+                from onnx2torch_mlir.handoff.context import parse
+
+                self._module = parse(self._source)
+            else:
+                self._module = self._source
+        return self._module
+
+    def bytecode(self) -> bytes:
+        """The module as MLIR bytecode."""
+        if isinstance(self._source, bytes) and self._source.startswith(b"ML\xefR"):
+            return self._source
+        buffer = io.BytesIO()
+        self.module.operation.write_bytecode(buffer)
+        return buffer.getvalue()
+
+    def text(self, *, locations: bool = True, elide: int | None = None) -> str:
+        """The module as text.
+
+        ``locations`` writes the ONNX node names that the operations carry; ``elide`` leaves out constants of more than that
+        many elements (such a text cannot be parsed back).
+        """
+        return str(
+            self.module.operation.get_asm(enable_debug_info=locations, large_elements_limit=elide, assume_verified=True)
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the module to ``path``: bytecode if it ends in ``.mlirbc``, text otherwise; all or nothing.
+
+        Weights kept outside go to the same path with the suffix ``.safetensors``. A path that cannot be written is refused
+        with O2M-U004.
+        """
+        name = os.fspath(path)
+        if self.weights:
+            weights_path = self.weights_path(name)
+            if weights_path == Path(name):
+                raise refuse("O2M-U004", "module and weights would be the same file", case=name)
+            save_tensors(self.weights, weights_path)
+        with replacing(name) as temporary:
+            if name.endswith(BYTECODE_SUFFIXES):
+                self._write_bytecode(temporary)
+            else:
+                self._write_text(temporary)
+
+    @staticmethod
+    def weights_path(path: str | os.PathLike[str]) -> Path:
+        """Where `save` puts the weights of a module that is saved to ``path``."""
+        return Path(path).with_suffix(".safetensors")
+
+    def _write_bytecode(self, path: Path) -> None:
+        if isinstance(self._source, bytes):
+            path.write_bytes(self.bytecode())
+            return
+        path.touch()
+        self.module.operation.write_bytecode(str(path))
+
+    def _write_text(self, path: Path) -> None:
+        with path.open("wb") as file:
+            self.module.operation.print(file=file, binary=True, enable_debug_info=True, assume_verified=True)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<MlirModule of the {self.dialect} dialect>"

@@ -1,0 +1,148 @@
+"""Core primitives that the torch dialect spells otherwise, or that upstream only lowers right when spelled otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch_mlir import ir
+
+from onnx2torch_mlir.core.dims import to_dim
+from onnx2torch_mlir.core.signature import Dim
+from onnx2torch_mlir.handoff.view_plan import plan_view
+
+if TYPE_CHECKING:
+    from onnx2torch_mlir.handoff.importer import CoreNodeImporter
+
+aten = torch.ops.aten
+
+Respelling = Callable[["CoreNodeImporter", torch.fx.Node], bool]
+"""Imports the node and returns True, or returns False to leave it to the importer."""
+
+
+def _dims(node: Any) -> list[Dim]:
+    return [to_dim(size) for size in node.meta["val"].shape]
+
+
+def _view(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
+    """``aten.view`` of dynamic sizes, as flatten, unflatten, squeeze and unsqueeze."""
+    source, sizes = node.args
+    before, after = _dims(source), _dims(node)
+    if all(isinstance(dim, int) for dim in (*before, *after)):
+        return False
+    value = importer.operand(source)
+    dtype = node.meta["val"].dtype
+    for step in plan_view(before, after):
+        result = [importer.cache.vtensor(step.shape, dtype)]
+        at = importer.operand(step.dim)
+        if step.kind == "flatten":
+            last = importer.operand(step.dim + step.count - 1)
+            value = importer.emit("torch.prims.collapse", result, [value, at, last]).result
+        elif step.kind == "unflatten":
+            parts = [
+                to_dim_argument(sizes[axis], after[axis])  # type: ignore[index]
+                for axis in range(step.result_dim, step.result_dim + step.count)
+            ]
+            value = importer.emit("torch.aten.unflatten.int", result, [value, at, _int_list(importer, parts)]).result
+        elif step.kind == "assume":
+            value = importer.emit("torch.tensor_static_info_cast", result, [value]).result
+        else:
+            name = "torch.aten.squeeze.dim" if step.kind == "squeeze" else "torch.aten.unsqueeze"
+            value = importer.emit(name, result, [value, at]).result
+    importer.bind_node_value(node, value)
+    return True
+
+
+def to_dim_argument(argument: Any, dim: Dim) -> Any:
+    """A size as an argument: the number where it is known, else the argument of the view (a node or -1)."""
+    return dim if isinstance(dim, int) else argument
+
+
+def _int_list(importer: CoreNodeImporter, items: list[Any]) -> Any:
+    list_type = ir.Type.parse("!torch.list<int>", context=importer._c)
+    return importer.emit("torch.prim.ListConstruct", [list_type], [importer.operand(item) for item in items]).result
+
+
+def _squeeze_dims(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
+    """``aten.squeeze.dims`` one dim at a time, as far as the sizes are known to be 1."""
+    source, dims = node.args
+    shape = _dims(source)
+    value = importer.operand(source)
+    for dim in sorted({int(dim) % max(len(shape), 1) for dim in dims}, reverse=True):  # type: ignore[union-attr, arg-type]
+        if shape and shape[dim] == 1:
+            del shape[dim]
+            result = [importer.cache.vtensor(shape, node.meta["val"].dtype)]
+            value = importer.emit("torch.aten.squeeze.dim", result, [value, importer.operand(dim)]).result
+    importer.bind_node_value(node, value)
+    return True
+
+
+def _all_dims(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
+    """``aten.all.dims`` one dim at a time."""
+    source, dims, keep = (*node.args, None, False)[:3] if len(node.args) < 3 else node.args[:3]
+    keep = node.kwargs.get("keepdim", keep if len(node.args) > 2 else False)
+    shape = _dims(source)
+    wanted = range(len(shape)) if dims is None else {int(dim) % max(len(shape), 1) for dim in dims}  # type: ignore[union-attr, arg-type]
+    value = importer.operand(source)
+    if not shape or not wanted:
+        return False
+    for dim in sorted(wanted, reverse=True):
+        shape[dim : dim + 1] = [1] if keep else []
+        result = [importer.cache.vtensor(shape, torch.bool)]
+        operands = [value, importer.operand(dim), importer.operand(bool(keep))]
+        value = importer.emit("torch.aten.all.dim", result, operands).result
+    importer.bind_node_value(node, value)
+    return True
+
+
+def _with_tensor(overload: str) -> Respelling:
+    """``op.Scalar`` with the number as a 0-d tensor of the same dtype, for which there is an operation."""
+
+    def respelling(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
+        source, number = node.args
+        dtype = source.meta["val"].dtype  # type: ignore[union-attr]
+        if isinstance(number, torch.fx.Node):
+            return False
+        tensor = importer.fx_importer._hooks
+        with importer._here:
+            other = tensor.literal(importer, torch.tensor(number, dtype=dtype), "number")
+        result = [importer.cache.node_val_to_type(node)]
+        importer.bind_node_value(node, importer.emit(overload, result, [importer.operand(source), other]).result)
+        return True
+
+    return respelling
+
+
+def _item(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
+    """``aten._local_scalar_dense`` by the kind of number it gives."""
+    dtype = node.args[0].meta["val"].dtype  # type: ignore[union-attr]
+    kind = "Float" if dtype.is_floating_point else "Bool" if dtype is torch.bool else "Int"
+    result = [importer.cache.node_val_to_type(node)]
+    value = importer.emit(f"torch.aten.{kind}.Tensor", result, [importer.operand(node.args[0])]).result
+    importer.bind_node_value(node, value)
+    return True
+
+
+def _assertion(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
+    """``aten._assert_scalar`` on a condition as ``torch.runtime.assert``."""
+    condition, message = node.args
+    value = importer.operand(condition)
+    if value.type == importer.cache.torch_int_type:
+        value = importer.emit("torch.aten.Bool.int", [importer.cache.torch_bool_type], [value]).result
+    if value.type != importer.cache.torch_bool_type:
+        return False
+    text = ir.StringAttr.get(str(message), context=importer._c)
+    importer.emit("torch.runtime.assert", [], [value], message=text)
+    return True
+
+
+RESPELLINGS: dict[Any, Respelling] = {
+    aten.view.default: _view,
+    aten.squeeze.dims: _squeeze_dims,
+    aten.all.dims: _all_dims,
+    aten.bitwise_or.Scalar: _with_tensor("torch.aten.bitwise_or.Tensor"),
+    aten.bitwise_xor.Scalar: _with_tensor("torch.aten.bitwise_xor.Tensor"),
+    aten._local_scalar_dense.default: _item,
+    aten._assert_scalar.default: _assertion,
+}

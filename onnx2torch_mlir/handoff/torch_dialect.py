@@ -1,0 +1,148 @@
+"""Core program -> torch dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind
+from torch_mlir import ir
+
+from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, refuse
+from onnx2torch_mlir.handoff.context import Report, collecting, new_context
+from onnx2torch_mlir.handoff.elements import ELEMENT_TYPES
+from onnx2torch_mlir.handoff.importer import CoreImporter, NodeNotCarried
+from onnx2torch_mlir.handoff.module import MlirModule
+from onnx2torch_mlir.handoff.types import place_of_node
+
+Weights = Literal["inline", "args", "external"]
+"""Where weights go: into the module; into arguments whose data the caller brings; into arguments and a file beside it."""
+
+WEIGHT_ATTRIBUTE = "onnx2mlir.weight"
+INPUT_ATTRIBUTE = "onnx2mlir.input"
+
+_STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+
+@dataclass(frozen=True)
+class _ProgramView:
+    """What the importer reads of an ExportedProgram; the program itself is not touched."""
+
+    graph: torch.fx.Graph
+    graph_signature: ExportGraphSignature
+    state_dict: Mapping[str, torch.Tensor]
+    constants: Mapping[str, Any]
+    range_constraints: Mapping[Any, Any]
+
+
+def to_torch(
+    exported: ExportedProgram,
+    *,
+    weights: Weights = "inline",
+    func_name: str = "main",
+    symbolic_shapes: bool = False,
+) -> MlirModule:
+    """``exported`` as a module of the torch dialect with one public function ``func_name``.
+
+    The function takes the program's inputs as ``!torch.vtensor`` (argument attribute ``onnx2mlir.input``: the name). With
+    ``weights="inline"`` weights are ``torch.vtensor.literal`` operations that point into the memory of the program's own
+    tensors. With ``"args"`` they follow the inputs as arguments with the attribute ``onnx2mlir.weight``; with ``"external"``
+    likewise, and `MlirModule.save` writes their data beside the module as a ``.safetensors`` file under these names.
+    ``symbolic_shapes`` adds ``torch.bind_symbolic_shape`` for the inputs, which IREE reads and torch-mlir's own
+    pipelines refuse.
+
+    Raises:
+        Refusal: O2M-H001 for what the torch dialect cannot carry, O2M-U001 for an unknown value of ``weights``.
+    """
+    if weights not in ("inline", "args", "external"):
+        raise refuse("O2M-U001", f"weights must be inline, args or external, not {weights!r}", case="weights")
+    _check(exported)
+    used = {node.name for node in exported.graph.nodes if node.op == "placeholder" and node.users}
+    specs = exported.graph_signature.input_specs
+    inputs = [spec for spec in specs if spec.kind not in _STATE]
+    state = [_weight_spec(spec, inline=weights == "inline") for spec in specs if spec.kind in _STATE and spec.arg.name in used]
+    tensors = {name_of(spec): _tensor(exported, name_of(spec)) for spec in specs if spec.kind in _STATE and spec.arg.name in used}
+    signature = ExportGraphSignature([*inputs, *state], exported.graph_signature.output_specs)
+    view = _ProgramView(exported.graph, signature, tensors, {}, exported.range_constraints)
+    context = new_context()
+    try:
+        importer = CoreImporter(context)
+        with context:
+            function = importer.import_program(
+                view, func_name=func_name, import_symbolic_shape_expressions=symbolic_shapes
+            )
+            names = [(INPUT_ATTRIBUTE, spec.arg.name) for spec in inputs if not isinstance(spec.arg, ConstantArgument)]
+            if weights != "inline":
+                names += [(WEIGHT_ATTRIBUTE, name_of(spec)) for spec in state]
+            function.attributes["arg_attrs"] = ir.ArrayAttr.get(
+                [ir.DictAttr.get({attribute: ir.StringAttr.get(name)}) for attribute, name in names]
+            )
+        _verify(importer.module)
+    except NodeNotCarried as error:
+        raise Refusal(finding_at(error.node, str(error), "the torch dialect")) from error
+    return MlirModule(importer.module, dialect="torch", weights=tensors if weights == "external" else None)
+
+
+def name_of(spec: InputSpec) -> str:
+    """The name of a weight: its key in the program's state."""
+    return str(spec.target or spec.arg.name)
+
+
+def _weight_spec(spec: InputSpec, *, inline: bool) -> InputSpec:
+    return InputSpec(InputKind.PARAMETER if inline else InputKind.USER_INPUT, spec.arg, name_of(spec), None)
+
+
+def _tensor(exported: ExportedProgram, name: str) -> torch.Tensor:
+    value = exported.state_dict.get(name)
+    if value is None:
+        value = exported.constants.get(name)
+    if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
+        raise refuse("O2M-H003", f"the program has no data for its weight {name!r}", case=name)
+    return value
+
+
+def _check(exported: ExportedProgram) -> None:
+    """Refuse, all at once, nodes of dtypes that the torch dialect's passes do not know, and programs that change state."""
+    findings = []
+    for spec in exported.graph_signature.output_specs:
+        if spec.kind is not OutputKind.USER_OUTPUT:
+            findings.append(Finding("O2M-H001", "the program changes its own state", case=str(spec.kind.name)))
+    for graph in graphs_of(exported):
+        for node in graph.nodes:
+            values = node.meta.get("val")
+            for value in values if isinstance(values, list | tuple) else [values]:
+                if isinstance(value, torch.Tensor) and value.dtype not in ELEMENT_TYPES:
+                    findings.append(finding_at(node, f"it has no {value.dtype}", "the torch dialect", str(value.dtype)))
+                    break
+    if findings:
+        raise Refusal(findings)
+
+
+def graphs_of(exported: ExportedProgram) -> Iterator[torch.fx.Graph]:
+    """The program's graph and those of its sub-programs."""
+    yield exported.graph
+    for name, module in exported.graph_module.named_modules():
+        if name and isinstance(module, torch.fx.GraphModule):
+            yield module.graph
+
+
+def finding_at(node: torch.fx.Node, reason: str, who: str, case: str = "") -> Finding:
+    """O2M-H001 at ``node``."""
+    name = getattr(node.target, "__name__", str(node.target))
+    place = NodeRef(place_of_node(node).onnx, str(node.target) if node.op == "call_function" else node.op, domain="core")
+    return Finding("O2M-H001", f"{who} cannot carry {name}: {reason}", case=case or name, node=place)
+
+
+def _verify(module: Any) -> None:
+    with collecting(module.context) as reports:
+        try:
+            valid = module.operation.verify()
+        except ir.MLIRError:
+            valid = False
+    if not valid:
+        errors = reports or [Report("the module does not verify", None)]
+        raise Refusal(Finding("O2M-H001", e.message, node=e.place and NodeRef(e.place.onnx, e.place.core)) for e in errors)
