@@ -1,0 +1,64 @@
+"""Conversion of one element between dtypes, with every case defined.
+
+Float to integer truncates towards zero; what does not fit saturates and NaN becomes 0 (PyTorch leaves both to the
+machine). Integers wrap. Anything to bool asks whether it differs from zero. Narrow floats go through float32, as in c10.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch_mlir import ir
+
+from onnx2torch_mlir.lowering.builder import Builder
+from onnx2torch_mlir.lowering.dtypes import Kind, int_range, kind, width
+from onnx2torch_mlir.lowering.float8 import decode, encode, is_float8
+
+
+def cast(b: Builder, x: ir.Value, source: torch.dtype, target: torch.dtype) -> ir.Value:
+    """One element of dtype ``source`` as ``target``."""
+    if source is target:
+        return x
+    if is_float8(source):
+        return cast(b, decode(b, x, source), torch.float32, target)
+    if is_float8(target):
+        return encode(b, cast(b, x, source, torch.float32), target)
+    have, want = kind(source), kind(target)
+    if want is Kind.BOOL:
+        zero = b.constant(0, source)
+        return b.compare("une" if have is Kind.FLOAT else "ne", x, zero)
+    if have is Kind.FLOAT:
+        return _float_to_float(b, x, source, target) if want is Kind.FLOAT else _float_to_int(b, x, source, target)
+    if want is Kind.FLOAT:
+        return _int_to_float(b, x, source, target)
+    if width(source) == width(target):
+        return x
+    if width(source) > width(target):
+        return b.make("arith.trunci", b.element(target), x)
+    return b.make("arith.extsi" if have is Kind.SIGNED else "arith.extui", b.element(target), x)
+
+
+def _float_to_float(b: Builder, x: ir.Value, source: torch.dtype, target: torch.dtype) -> ir.Value:
+    direct = torch.float32 in (source, target) or {source, target} == {torch.float64, torch.float32}
+    if not direct:
+        return cast(b, cast(b, x, source, torch.float32), torch.float32, target)
+    name = "arith.extf" if width(source) < width(target) else "arith.truncf"
+    return b.make(name, b.element(target), x)
+
+
+def _int_to_float(b: Builder, x: ir.Value, source: torch.dtype, target: torch.dtype) -> ir.Value:
+    if width(target) < 32:
+        return cast(b, _int_to_float(b, x, source, torch.float32), torch.float32, target)
+    return b.make("arith.sitofp" if kind(source) is Kind.SIGNED else "arith.uitofp", b.element(target), x)
+
+
+def _float_to_int(b: Builder, x: ir.Value, source: torch.dtype, target: torch.dtype) -> ir.Value:
+    if width(source) < 32:
+        return cast(b, cast(b, x, source, torch.float32), torch.float32, target)
+    low, high = int_range(target)
+    name = "arith.fptosi" if kind(target) is Kind.SIGNED else "arith.fptoui"
+    result = b.make(name, b.element(target), x)
+    too_low = b.compare("ole", x, b.constant(float(low) if low else -1.0, source))
+    too_high = b.compare("oge", x, b.constant(float(high + 1), source))
+    result = b.select(too_low, b.constant(low, target), result)
+    result = b.select(too_high, b.constant(high, target), result)
+    return b.select(b.compare("uno", x, x), b.constant(0, target), result)

@@ -1,0 +1,188 @@
+"""What a rule works with: the builder, the sizes, the declared results of its node, and the conditions to be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sympy
+import torch
+from torch.fx import GraphModule, Node
+from torch_mlir import ir
+
+from onnx2torch_mlir.core.signature import Dim
+from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.lowering.builder import Builder
+from onnx2torch_mlir.lowering.lowered import Check
+from onnx2torch_mlir.lowering.operand import Operand, Spec
+from onnx2torch_mlir.lowering.sizes import Sizes, as_dim, equal
+
+Number = bool | int | float | sympy.Basic
+"""A scalar argument of a primitive: a Python number or an expression over symbolic sizes."""
+
+
+class Context:
+    """One module being built. ``b`` emits, ``sizes`` prints symbolic sizes."""
+
+    def __init__(self, input_symbols: frozenset[sympy.Symbol], subgraph: Callable[..., Any]) -> None:
+        self.b = Builder()
+        self.sizes = Sizes(self.b)
+        self.checks: dict[sympy.Basic, Check] = {}
+        self._input_symbols = input_symbols
+        self._subgraph = subgraph
+        self._depth = 0
+
+    # --- results
+
+    def specs(self, node: Node) -> list[Spec]:
+        """Dtype and sizes of each tensor that ``node`` gives, as the program declares them."""
+        value = node.meta["val"]
+        return [spec_of(v) for v in (value if isinstance(value, (tuple, list)) else (value,))]
+
+    def spec(self, node: Node) -> Spec:
+        """Dtype and sizes of the one tensor that ``node`` gives."""
+        return spec_of(node.meta["val"])
+
+    def operand(self, value: ir.Value, dtype: torch.dtype, shape: Sequence[Dim]) -> Operand:
+        """A value with its dtype and sizes."""
+        return Operand(dtype, tuple(shape), value)
+
+    # --- conditions
+
+    def require(self, condition: sympy.Basic | bool, message: str) -> None:
+        """Let the program fail with ``message`` unless a condition on sizes holds.
+
+        A condition over the inputs' dims alone is checked before the call; any other at its place in the program.
+        """
+        if condition is True or condition == sympy.true:
+            return
+        if condition is False or condition == sympy.false:
+            if self._depth == 0:
+                raise refuse("O2M-L002", f"can never hold: {message}")
+            condition = sympy.false
+        if self._depth == 0 and condition.free_symbols <= self._input_symbols:
+            self.checks.setdefault(condition, Check(condition, message))
+            return
+        self.assert_(self.sizes.condition(condition), message)
+
+    def require_equal(self, x: Dim, y: Dim, message: str) -> None:
+        """Let the program fail with ``message`` unless two sizes are equal."""
+        if not equal(x, y):
+            self.require(sympy.Eq(x, y), f"{message}: {x} = {y}")
+
+    def assert_(self, condition: ir.Value, message: str) -> None:
+        """``cf.assert``: end the call with ``message`` unless an i1 is true."""
+        self.b.op("cf.assert", [], [condition], {"msg": ir.StringAttr.get(message)})
+
+    # --- tensors
+
+    def empty(self, dtype: torch.dtype, shape: Sequence[Dim]) -> ir.Value:
+        """``tensor.empty``."""
+        dynamic = [self.sizes.value(d) for d in shape if not isinstance(d, int)]
+        return self.b.op("tensor.empty", [self.b.tensor_type(dtype, shape)], dynamic).results[0]
+
+    def fill(self, scalar: ir.Value, dtype: torch.dtype, shape: Sequence[Dim]) -> Operand:
+        """A tensor with every element ``scalar`` (linalg.fill)."""
+        init = self.empty(dtype, shape)
+        operation = self.b.op(
+            "linalg.fill", [init.type], [scalar, init], {"operandSegmentSizes": self.b.segments(1, 1)}, regions=1
+        )
+        block = operation.regions[0].blocks.append(scalar.type, scalar.type)
+        with ir.InsertionPoint(block):
+            self.b.op("linalg.yield", [], [block.arguments[0]])
+        return Operand(dtype, tuple(shape), operation.results[0])
+
+    def full(self, value: bool | int | float, dtype: torch.dtype, shape: Sequence[Dim]) -> Operand:
+        """A tensor with every element a constant."""
+        return self.fill(self.b.constant(value, dtype), dtype, shape)
+
+    def slots(self, dims: Sequence[Dim]) -> tuple[list[ir.Value], ir.Attribute]:
+        """Sizes or offsets as an operation's (dynamic operands, static attribute)."""
+        dynamic = [self.sizes.value(d) for d in dims if not isinstance(d, int)]
+        return dynamic, self.b.i64_array([d if isinstance(d, int) else self.b.dynamic for d in dims])
+
+    def numel(self, x: Spec) -> Dim:
+        """Number of elements."""
+        from onnx2torch_mlir.lowering.sizes import product
+
+        return product(x.shape)
+
+    def at(self, x: Operand, indices: Sequence[ir.Value]) -> ir.Value:
+        """``tensor.extract``."""
+        return self.b.make("tensor.extract", self.b.element(x.dtype), x.value, *indices)
+
+    # --- regions
+
+    @contextmanager
+    def region(self, block: ir.Block) -> Iterator[None]:
+        """Emit in a block of a branch or loop; symbols bound there are forgotten at its end."""
+        bound = dict(self.sizes.bound)
+        self._depth += 1
+        try:
+            with self.b.inside(block):
+                yield
+        finally:
+            self._depth -= 1
+            self.sizes.bound = bound
+
+    def loop(
+        self,
+        count: ir.Value,
+        carried: Sequence[ir.Value],
+        body: Callable[..., Sequence[ir.Value]],
+        *,
+        start: ir.Value | None = None,
+        step: ir.Value | None = None,
+    ) -> list[ir.Value]:
+        """``scf.for`` from ``start`` (0) to ``count`` by ``step`` (1): ``body(i, *carried)`` returns the next carried."""
+        lower = self.b.idx(0) if start is None else start
+        by = self.b.idx(1) if step is None else step
+        types = [v.type for v in carried]
+        operation = self.b.op("scf.for", types, [lower, count, by, *carried], regions=1)
+        block = operation.regions[0].blocks.append(self.b.index, *types)
+        with self.region(block):
+            self.b.op("scf.yield", [], list(body(*block.arguments)))
+        return list(operation.results)
+
+    def branch(
+        self,
+        condition: ir.Value,
+        types: Sequence[ir.Type],
+        then: Callable[[], Sequence[ir.Value]],
+        otherwise: Callable[[], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """``scf.if`` with results."""
+        operation = self.b.op("scf.if", list(types), [condition], regions=2)
+        for region, body in zip(operation.regions, (then, otherwise), strict=True):
+            with self.region(region.blocks.append()):
+                self.b.op("scf.yield", [], list(body()))
+        return list(operation.results)
+
+    def repeat_while(
+        self,
+        carried: Sequence[ir.Value],
+        condition: Callable[..., ir.Value],
+        body: Callable[..., Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """``scf.while``: ``condition(*carried)`` gives an i1, ``body(*carried)`` the next carried values."""
+        types = [v.type for v in carried]
+        operation = self.b.op("scf.while", types, list(carried), regions=2)
+        before = operation.regions[0].blocks.append(*types)
+        with self.region(before):
+            go = condition(*before.arguments)
+            self.b.op("scf.condition", [], [go, *before.arguments])
+        after = operation.regions[1].blocks.append(*types)
+        with self.region(after):
+            self.b.op("scf.yield", [], list(body(*after.arguments)))
+        return list(operation.results)
+
+    def subgraph(self, module: GraphModule, operands: Sequence[Any]) -> list[Any]:
+        """Lower a control-flow branch or body in place; returns its results."""
+        results: list[Any] = self._subgraph(self, module, operands)
+        return results
+
+
+def spec_of(value: Any) -> Spec:
+    """Dtype and sizes of a (fake) tensor."""
+    return Spec(value.dtype, tuple([d if type(d) is int else as_dim(d) for d in value.shape]))
