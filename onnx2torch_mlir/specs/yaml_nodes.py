@@ -1,7 +1,12 @@
-"""YAML as Python values that remember their lines, with every violation collected instead of raised."""
+"""YAML as Python values that remember their lines, with every violation collected instead of raised.
+
+PyYAML knows YAML 1.1; its two traps are mended as YAML 1.2 does: ``1e-5`` is a number, and ``no``, ``yes``, ``on`` and
+``off`` are words.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,11 +17,11 @@ from onnx2torch_mlir.diagnostics import Finding
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
+_EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 _SCALARS: dict[str, Callable[[str], Any]] = {
-    f"{_TAG}str": str,
     f"{_TAG}int": int,
     f"{_TAG}float": lambda text: float(text.replace(".inf", "inf").replace(".nan", "nan")),
-    f"{_TAG}bool": lambda text: text.lower() in ("true", "yes", "on"),
+    f"{_TAG}bool": lambda text: {"true": True, "false": False}.get(text.lower(), text),
     f"{_TAG}null": lambda text: None,
 }
 
@@ -45,6 +50,9 @@ class Document:
     def value(self, node: yaml.Node) -> Any:
         """The Python value of ``node``: scalars, tuples and dicts with string keys."""
         if isinstance(node, yaml.ScalarNode):
+            if node.tag == f"{_TAG}str":
+                is_number = not node.style and _EXPONENT.fullmatch(node.value)
+                return float(node.value) if is_number else node.value
             convert = _SCALARS.get(node.tag)
             try:
                 if convert is not None:

@@ -1,6 +1,5 @@
 """The ledger holds what `onnx` declares, lazily, and without asking `onnx`."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -13,14 +12,6 @@ from onnx2torch_mlir.specs import BUILTIN, Ledger, default_ledger
 from onnx2torch_mlir.specs.ledger_text import float32, parse_operator, render_operator
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def sync():
-    spec = importlib.util.spec_from_file_location("sync_opsets", REPOSITORY / "tools" / "sync_opsets.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_checked_in_ledger_is_fresh(sync, capsys):

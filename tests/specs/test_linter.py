@@ -117,3 +117,10 @@ def test_changes_of_the_default_domain():
             step = changes(before, after)
             kinds["signature" if step.isdisjoint({Change.DTYPE_ONLY, Change.WORDING}) else next(iter(step))] += 1
     assert kinds == {Change.DTYPE_ONLY: 251, Change.WORDING: 48, "signature": 127}
+
+
+@pytest.mark.parametrize("domain", default_ledger().domains())
+def test_drafted_rows_need_nothing_but_an_action(domain, draft_rows):
+    for op in default_ledger().domain(domain).operators():
+        draft = draft_rows.draft(default_ledger().operator(domain, op))
+        assert found(draft.replace(f"- op: {op}  #", f"- op: {op}\n  family: a.b  #"), domain) == [], draft

@@ -46,6 +46,14 @@ def test_every_key():
     assert (first.constants, first.ignore, first.note) == (("shape",), ("consumed_inputs",), "no strings")
 
 
+def test_scalars_are_those_of_yaml_1_2():
+    words = "[no, off, true, False, 1e-5, '1e-5', 1.5E+2, -3, 1., none, null, 1.0e-5, .inf, x1e5]"
+    rows, findings = read(f"- op: A\n  family: a.b\n  options: {{values: {words}}}")
+    assert not findings
+    values = ("no", "off", True, False, 1e-5, "1e-5", 150.0, -3, 1.0, "none", None, 1e-5, float("inf"), "x1e5")
+    assert rows[0].options["values"] == values
+
+
 def test_a_table_expands_and_keeps_lines():
     rows, findings = read("""
 - family: elementwise.unary
