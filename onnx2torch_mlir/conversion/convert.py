@@ -1,0 +1,152 @@
+"""`convert`: a read model becomes an ExportedProgram of core primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+import torch
+from torch.export import ExportedProgram
+
+from onnx2torch_mlir.conversion.declared import check_value
+from onnx2torch_mlir.conversion.driver import GraphConverter
+from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.export import finish
+from onnx2torch_mlir.core.signature import TensorSpec
+from onnx2torch_mlir.core.values import Value
+from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, Severity, refuse
+from onnx2torch_mlir.families.dtypes import torch_dtype
+from onnx2torch_mlir.model import Kind, LoadedModel, ValueType, expand_functions
+from onnx2torch_mlir.specs import Ledger, SpecTable, default_ledger, default_table
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A core program with its ONNX names.
+
+    ``inputs`` and ``outputs`` describe the run-time tensors in order; ``dim_names`` maps symbols to ONNX dims;
+    ``findings`` are warnings and notes.
+    """
+
+    exported: ExportedProgram
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    dim_names: Mapping[str, str]
+    findings: tuple[Finding, ...]
+
+
+def convert(
+    loaded: LoadedModel,
+    *,
+    dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, torch.Tensor] | None = None,
+    table: SpecTable | None = None,
+    ledger: Ledger | None = None,
+) -> Converted:
+    """The core program of ``loaded``.
+
+    ``dims`` pins ONNX dims to numbers; ``constants`` gives inputs their contents, so that they are inputs no more.
+
+    Raises:
+        Refusal: with every finding of the model, if one of them is an error.
+    """
+    builder, outputs, findings = _walk(loaded, dims or {}, constants or {}, table, ledger)
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        raise Refusal(findings)
+    inputs = tuple(TensorSpec(value.name, value.dtype, value.shape) for value in builder.inputs)
+    specs = tuple(
+        TensorSpec(described.name, value.dtype, value.shape)
+        for described, value in zip(loaded.outputs, outputs, strict=True)
+    )
+    exported = finish(builder, outputs)
+    return Converted(exported, inputs, specs, dict(builder.table.names), tuple(findings))
+
+
+def check(
+    loaded: LoadedModel,
+    *,
+    dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, torch.Tensor] | None = None,
+    table: SpecTable | None = None,
+    ledger: Ledger | None = None,
+) -> list[Finding]:
+    """Every reason why ``loaded`` would not convert, and every warning; empty where there is none."""
+    try:
+        return list(_walk(loaded, dims or {}, constants or {}, table, ledger)[2])
+    except Refusal as refusal:
+        return list(refusal.findings)
+
+
+def _walk(
+    loaded: LoadedModel,
+    dims: Mapping[str, int],
+    constants: Mapping[str, torch.Tensor],
+    table: SpecTable | None,
+    ledger: Ledger | None,
+) -> tuple[ProgramBuilder, list[Value], list[Finding]]:
+    _check_names(loaded, dims, constants)
+    loaded = expand_functions(loaded)
+    builder = ProgramBuilder()
+    converter = GraphConverter(builder, table or default_table(), ledger or default_ledger(), loaded.opsets)
+    findings = list(loaded.findings)
+    graph = loaded.ir.graph
+    for value, described in zip(graph.inputs, loaded.inputs, strict=True):
+        if described.name in constants:
+            converter.values[value] = builder.known(constants[described.name])
+            continue
+        try:
+            converter.values[value] = _input(builder, described, dims)
+        except Refusal as refusal:
+            findings.extend(item.at(NodeRef(described.name, "graph input")) for item in refusal.findings)
+    converter.add_initializers(graph)
+    converter.nodes(list(graph), "main")
+    findings += converter.findings
+    outputs: list[Value] = []
+    for value in graph.outputs:
+        result = converter.value(value)
+        if isinstance(result, Value):
+            outputs.append(result)
+            if value.producer() is None:
+                findings.extend(check_value(value, result))
+        elif not any(finding.severity is Severity.ERROR for finding in findings):
+            reason = f"graph output {value.name} has no value, or one that is no tensor"
+            findings.append(Finding("O2M-C008", reason, case=value.name or ""))
+    return builder, outputs, findings
+
+
+def _check_names(loaded: LoadedModel, dims: Mapping[str, int], constants: Mapping[str, torch.Tensor]) -> None:
+    known = {dim for value in loaded.inputs for dim in value.shape or () if isinstance(dim, str)}
+    findings = [
+        Finding("O2M-U002", f"no input of the model has a dim named {name}", hint=_choices(known), case=name)
+        for name in dims
+        if name not in known
+    ]
+    names = {value.name for value in loaded.inputs}
+    findings += [
+        Finding("O2M-U001", f"the model has no input named {name}", hint=_choices(names), case=name)
+        for name in constants
+        if name not in names
+    ]
+    if findings:
+        raise Refusal(findings)
+
+
+def _choices(names: set[str]) -> str:
+    return f"there are: {', '.join(sorted(names))}" if names else "there is none"
+
+
+def _input(builder: ProgramBuilder, described: ValueType, dims: Mapping[str, int]) -> Value:
+    if described.kind is not Kind.TENSOR:
+        raise refuse("O2M-C008", f"graph input {described.name} is a {described.kind}", case=described.name)
+    if described.dtype is None or described.dtype == ir.DataType.UNDEFINED:
+        raise refuse("O2M-R019", f"graph input {described.name} has no element type", case=described.name)
+    if described.shape is None:
+        raise refuse(
+            "O2M-C004",
+            f"graph input {described.name} has no declared rank",
+            case=described.name,
+            hint="declare its shape, with names for sizes that vary",
+        )
+    shape = [dims.get(dim, dim) if isinstance(dim, str) else dim for dim in described.shape]
+    return builder.input(described.name, torch_dtype(int(described.dtype)), shape)

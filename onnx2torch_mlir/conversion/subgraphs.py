@@ -1,0 +1,53 @@
+"""Sub-graphs of control-flow operators, as a converter sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from onnx2torch_mlir.core.values import Value
+from onnx2torch_mlir.diagnostics import Refusal, Severity, refuse
+
+if TYPE_CHECKING:
+    from onnx2torch_mlir.conversion.driver import GraphConverter
+
+
+@dataclass(frozen=True)
+class SubGraph:
+    """A graph attribute: call it to convert its nodes in place, with values for its inputs; outer values are seen."""
+
+    converter: GraphConverter
+    graph: ir.Graph
+    place: str
+
+    @property
+    def arity(self) -> int:
+        """Number of inputs."""
+        return len(self.graph.inputs)
+
+    def __call__(self, inputs: Sequence[Value] = ()) -> list[Value]:
+        """The outputs, for ``inputs``.
+
+        Raises:
+            Refusal: with the findings of the nodes inside.
+        """
+        converter = self.converter
+        before = len(converter.findings)
+        for formal, value in zip(self.graph.inputs, inputs, strict=True):
+            converter.values[formal] = value
+        converter.add_initializers(self.graph)
+        converter.nodes(list(self.graph), self.place)
+        found = converter.findings[before:]
+        if any(finding.severity is Severity.ERROR for finding in found):
+            del converter.findings[before:]
+            raise Refusal(found)
+        outputs = []
+        for value in self.graph.outputs:
+            result = converter.value(value)
+            if not isinstance(result, Value):
+                raise refuse("O2M-C008", f"output {value.name} of {self.place} is no tensor", case=value.name or "")
+            outputs.append(result)
+        return outputs
