@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 from onnx.defs import OpSchema
 
-from onnx2torch_mlir.specs.ledger import NEWEST_FILE
+from onnx2torch_mlir.specs.ledger import DOMAIN_FILE
 from onnx2torch_mlir.specs.ledger_text import attribute_value, render_operator
 from onnx2torch_mlir.specs.operator import AttributeSpec, Formal, Operator, OperatorVersion, canonical_domain
 
@@ -90,7 +90,7 @@ def expected_files() -> dict[Path, str]:
         newest[operator.domain] = max(newest[operator.domain], operator.versions[-1].since_version)
     released = {canonical_domain(row[0]): row[1] for row in _released()}
     for domain, number in newest.items():
-        files[Path(domain, NEWEST_FILE)] = f"{max(number, released.get(domain, 0))}\n"
+        files[Path(domain, DOMAIN_FILE)] = f"newest_opset: {max(number, released.get(domain, 0))}\n"
     return files
 
 

@@ -14,8 +14,8 @@ from onnx2torch_mlir.specs.ledger_text import parse_operator
 from onnx2torch_mlir.specs.operator import Operator, OperatorVersion, canonical_domain
 from onnx2torch_mlir.specs.roots import BUILTIN
 
-NEWEST_FILE = "_newest_opset"
-"""The file of a domain's folder that holds the number of its newest opset."""
+DOMAIN_FILE = "_domain.yaml"
+"""The file of a domain's folder that says which opset is its newest: ``newest_opset: 28``."""
 
 
 class Domain:
@@ -28,10 +28,10 @@ class Domain:
         numbers = [0]
         for folder in folders:
             for entry in folder.iterdir():
-                if entry.suffix == ".yaml":
-                    self._files.setdefault(entry.stem, entry)
-                elif entry.name == NEWEST_FILE:
+                if entry.name == DOMAIN_FILE:
                     numbers.append(_read_newest(entry))
+                elif entry.suffix == ".yaml":
+                    self._files.setdefault(entry.stem, entry)
         self.newest_opset: int = max(numbers)
         """The newest opset that the ledger knows."""
 
@@ -49,10 +49,10 @@ class Domain:
 
 
 def _read_newest(file: Path) -> int:
-    text = file.read_text(encoding="utf-8").strip()
-    if not text.isdecimal():
-        raise refuse("O2M-S005", f"{file} must hold the number of the domain's newest opset, not {text!r}")
-    return int(text)
+    key, _, number = file.read_text(encoding="utf-8").strip().partition(":")
+    if key != "newest_opset" or not number.strip().isdecimal():
+        raise refuse("O2M-S005", f"{file} must say 'newest_opset: <number>' and nothing else")
+    return int(number)
 
 
 class Ledger:

@@ -11,7 +11,6 @@ and holds the three folders ``op_specs/<domain>/*.yaml``, ``opsets/<domain>/*.ya
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import metadata, resources
 from pathlib import Path
 
 PACKAGE = "onnx2torch_mlir"
@@ -33,6 +32,8 @@ class Root:
     @classmethod
     def of_package(cls, package: str) -> Root:
         """The root that the installed package ``package`` brings."""
+        from importlib import resources
+
         folder = Path(str(resources.files(package)))
         return cls(folder / "op_specs", folder / "opsets", f"{package}.domains")
 
@@ -44,5 +45,7 @@ BUILTIN = Root(_HERE / "op_specs", _HERE / "opsets", f"{PACKAGE}.domains")
 
 def installed_roots() -> tuple[Root, ...]:
     """The built-in root, then those of all installed packages that declare the entry point, by name."""
+    from importlib import metadata  # 40 ms, which reading the rows of one package need not cost
+
     points = sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda point: point.name)
     return (BUILTIN, *(Root.of_package(point.value) for point in points))

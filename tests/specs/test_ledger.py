@@ -87,12 +87,16 @@ def test_a_third_party_folder_adds_a_domain(tmp_path):
     folder = tmp_path / "com.example"
     folder.mkdir()
     (folder / "Twice.yaml").write_text("since 1:\n  inputs: {X: T}\n  outputs: {Y: T}\n  types:\n    T: float\n")
-    (folder / "_newest_opset").write_text("3\n")
+    (folder / "_domain.yaml").write_text("newest_opset: 3\n")
     ledger = Ledger(BUILTIN.opsets, tmp_path)
     twice = ledger.operator("com.example", "Twice").version_for(2)
     assert (str(twice), twice.type_constraints) == ("com.example::Twice-1", {"T": ("tensor(float)",)})
     assert ledger.newest_opset("com.example") == 3
     assert ledger.operator("", "Relu") is not None
+    assert ledger.domain("com.example").operators() == ("Twice",)
+    (folder / "_domain.yaml").write_text("3\n")
+    with pytest.raises(Refusal, match="newest_opset"):
+        Ledger(tmp_path).domain("com.example")
 
 
 @pytest.mark.parametrize(
