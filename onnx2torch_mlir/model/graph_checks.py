@@ -6,7 +6,7 @@ Nothing is changed here. Everything that is wrong is reported, not only the firs
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import onnx
 
@@ -37,6 +37,7 @@ class GraphChecker:
     tensors: TensorChecker
     report: Report
     parameters: frozenset[str] | None = None
+    _reported: set[str] = field(default_factory=set)
 
     def check_graph(self, graph: onnx.GraphProto, place: str, outer: frozenset[str] = frozenset()) -> None:
         """Check ``graph``, which sees the names ``outer`` of the scopes around it."""
@@ -91,7 +92,8 @@ class GraphChecker:
         if not node.op_type:
             self._finding("O2M-R021", "The node names no operator.", node=ref)
         domain = domain_of(node.domain)
-        if domain not in self.opsets:
+        if domain not in self.opsets and domain not in self._reported:
+            self._reported.add(domain)
             reason = f"The node is of domain {domain or 'ai.onnx'!r}, which is not imported."
             self._finding("O2M-R007", reason, domain or "ai.onnx", ref, "Add the domain to opset_import.")
         for name in node.input:
@@ -118,7 +120,7 @@ class GraphChecker:
 
     def _check_interface(self, graph: onnx.GraphProto, place: str) -> None:
         root = place == "main"
-        initializers = {tensor.name for tensor in graph.initializer}
+        initializers = {tensor.name: tensor.data_type for tensor in graph.initializer}
         seen: set[str] = set()
         for index, value in enumerate(graph.input):
             if not value.name:
@@ -127,6 +129,10 @@ class GraphChecker:
                 self._finding("O2M-R011", f"{place} has two inputs of the name {value.name!r}.", value.name)
             seen.add(value.name)
             self.check_type(value, f"input {value.name!r} of {place}", root and value.name not in initializers)
+            declared = value.type.tensor_type.elem_type
+            if declared and root and initializers.get(value.name, declared) != declared:
+                reason = f"The input {value.name!r} of {place} and its initializer have different element types."
+                self._finding("O2M-R015", reason, value.name)
         for index, value in enumerate(graph.output):
             if not value.name:
                 self._finding("O2M-R019", f"Output {index} of {place} has no name.")

@@ -12,11 +12,9 @@ from onnx2torch_mlir.model.attribute_checks import graphs_of, settle_type, tenso
 from onnx2torch_mlir.model.external_data import location_of, span
 from onnx2torch_mlir.model.opsets import domain_of
 from onnx2torch_mlir.model.ordering import captured, local_names, topological_order
+from onnx2torch_mlir.model.places import STORED_AS
 from onnx2torch_mlir.model.types import UNKNOWN_DIM_NAMES
 from onnx2torch_mlir.model.weights import nbytes_of
-
-STORED_AS = "onnx2torch_mlir.index"
-"""The key in a node's metadata for its position in its graph as stored in the file."""
 
 
 @dataclass

@@ -14,8 +14,9 @@ from onnx2torch_mlir.diagnostics import Finding, Refusal, Severity, refuse
 from onnx2torch_mlir.model.external_data import ExternalFiles
 from onnx2torch_mlir.model.function_checks import all_nodes, check_functions
 from onnx2torch_mlir.model.graph_checks import GraphChecker
-from onnx2torch_mlir.model.normalization import STORED_AS, Normalizer
-from onnx2torch_mlir.model.opsets import NEWEST_IR_VERSION, add_implied, domain_of, read_imports
+from onnx2torch_mlir.model.normalization import Normalizer
+from onnx2torch_mlir.model.opsets import NEWEST_IR_VERSION, add_implied, read_imports
+from onnx2torch_mlir.model.places import locate
 from onnx2torch_mlir.model.sources import Slim, Source, first_line, for_each_tensor, open_source
 from onnx2torch_mlir.model.tensor_checks import TensorChecker
 from onnx2torch_mlir.model.types import LoadedModel, Report, value_type
@@ -166,9 +167,6 @@ def _finish(model: ir.Model, opsets: dict[str, int]) -> None:
             if value.const_value is not None:
                 value.type = ir.TensorType(value.const_value.dtype)
                 value.shape = ir.Shape(value.const_value.shape.numpy())
-    scopes = [(model.graph.all_nodes(), opsets)]
-    scopes += [(function.all_nodes(), dict(function.opset_imports)) for function in model.functions.values()]
-    for nodes, imports in scopes:
-        for node in nodes:
-            node.version = imports[domain_of(node.domain)]
-            node.meta[STORED_AS] = int(node.metadata_props.pop(STORED_AS, "-1"))
+    locate(model.graph, opsets, "main")
+    for function in model.functions.values():
+        locate(function.graph, dict(function.opset_imports), f"function {function.domain}::{function.name}")

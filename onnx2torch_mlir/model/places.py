@@ -1,0 +1,57 @@
+"""Where nodes are: the graph and the position they had in the file, kept on the nodes for findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+import onnx_ir as ir
+
+from onnx2torch_mlir.diagnostics import NodeRef
+
+STORED_AS = "onnx2torch_mlir.index"
+"""The key in a node's ``meta`` (and, while reading, in its metadata) for its position in its graph in the file."""
+
+PLACE = "onnx2torch_mlir.place"
+"""The key in a node's ``meta`` for the path of graphs that leads to it."""
+
+
+def sub_graphs(attribute: ir.Attr) -> Sequence[ir.Graph]:
+    """The graphs that ``attribute`` holds."""
+    if attribute.is_ref():
+        return ()
+    if attribute.type is ir.AttributeType.GRAPH:
+        return (attribute.as_graph(),)
+    return attribute.as_graphs() if attribute.type is ir.AttributeType.GRAPHS else ()
+
+
+def locate(graph: ir.Graph, opsets: Mapping[str, int], place: str) -> None:
+    """Write version, place and stored position on the nodes of ``graph`` and of its sub-graphs."""
+    for node in graph:
+        node.version = opsets.get(node.domain)
+        node.meta[STORED_AS] = int(node.metadata_props.pop(STORED_AS, "-1"))
+        node.meta[PLACE] = place
+        for attribute in node.attributes.values():
+            graphs = sub_graphs(attribute)
+            for index, inner in enumerate(graphs):
+                part = attribute.name if len(graphs) == 1 else f"{attribute.name}[{index}]"
+                locate(inner, opsets, f"{place}/{node.name}.{part}")
+
+
+def node_ref(node: ir.Node) -> NodeRef:
+    """Where ``node`` is in its model, for findings.
+
+    Its index is the position stored in the file; a node from a function has the place and index of the call.
+    """
+    index = node.meta.get(STORED_AS)
+    since = None
+    if node.version is not None and onnx.defs.has(node.op_type, node.version, node.domain):
+        since = int(onnx.defs.get_schema(node.op_type, node.version, node.domain).since_version)
+    return NodeRef(
+        node.name or "",
+        node.op_type,
+        node.domain,
+        since,
+        str(node.meta.get(PLACE, "main")),
+        index if isinstance(index, int) and index >= 0 else None,
+    )
