@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -10,8 +11,6 @@ import torch
 
 from onnx2torch_mlir.families.dtypes import torch_dtype
 from onnx2torch_mlir.model import array
-
-_CARRIERS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def torch_tensor(tensor: ir.TensorProtocol) -> torch.Tensor:
@@ -24,14 +23,14 @@ def torch_tensor(tensor: ir.TensorProtocol) -> torch.Tensor:
     return from_numpy(array(tensor), dtype)
 
 
-def from_numpy(data: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
-    """``data`` (NumPy or ml_dtypes element type) as ``dtype`` of the same size, without a copy where it is aligned."""
+def from_numpy(data: np.ndarray[Any, Any], dtype: torch.dtype) -> torch.Tensor:
+    """``data`` (NumPy or ml_dtypes element type) as ``dtype`` of the same size, sharing its memory where contiguous.
+
+    The memory need not be aligned: weights inside a model file seldom are.
+    """
+    if data.size == 0:
+        return torch.empty(data.shape, dtype=dtype)
+    raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        if not data.flags["C_CONTIGUOUS"] or not data.flags["ALIGNED"]:
-            data = np.array(data, order="C")
-        if data.size == 0:
-            return torch.empty(data.shape, dtype=dtype)
-        if data.dtype.kind in "biufc" and data.dtype.isbuiltin == 1:
-            return torch.from_numpy(data).view(dtype)
-        return torch.from_numpy(data.view(_CARRIERS[data.itemsize])).view(dtype)
+        warnings.filterwarnings("ignore", message=".*not writable.*")
+        return torch.from_numpy(raw).view(dtype).reshape(data.shape)

@@ -1,0 +1,96 @@
+"""The public functions: convert, compile, check, verify."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onnx2torch_mlir.diagnostics import Finding, Refusal, Report
+from onnx2torch_mlir.program import CoreProgram
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir
+    import torch
+
+    from onnx2torch_mlir.engine import Engine
+    from onnx2torch_mlir.verification import VerifyReport
+
+    Source = str | os.PathLike[str] | bytes | onnx.ModelProto | onnx_ir.Model
+
+Array = np.ndarray[Any, Any]
+
+
+def convert(
+    model: Source, *, dims: Mapping[str, int] | None = None, constants: Mapping[str, Array] | None = None
+) -> CoreProgram:
+    """Convert an ONNX model (a path, bytes, ModelProto or onnx_ir.Model) to a core program; its weights are not read.
+
+    ``dims`` pins named dims to numbers; ``constants`` gives inputs their contents.
+
+    Raises:
+        Refusal: with every finding, if one of them is an error.
+    """
+    from onnx2torch_mlir.conversion import convert as convert_loaded
+    from onnx2torch_mlir.model import read
+
+    report = Report()
+    with report.stage("read"):
+        loaded = read(model)
+    with report.stage("convert"):
+        converted = convert_loaded(loaded, dims=dims, constants=_tensors(constants))
+    report.extend(converted.findings)
+    return CoreProgram(converted.exported, converted.inputs, converted.outputs, converted.dim_names, report)
+
+
+def check(
+    model: Source, *, dims: Mapping[str, int] | None = None, constants: Mapping[str, Array] | None = None
+) -> list[Finding]:
+    """Every reason why the model would not convert, and every warning; empty where there is none."""
+    from onnx2torch_mlir.conversion import check as check_loaded
+    from onnx2torch_mlir.model import read
+
+    try:
+        return check_loaded(read(model), dims=dims, constants=_tensors(constants))
+    except Refusal as refusal:
+        return list(refusal.findings)
+
+
+def compile(
+    model: Source | CoreProgram, *, threads: int | None = None, dims: Mapping[str, int] | None = None
+) -> Engine:
+    """Native code for a model or a core program, for this machine's CPU.
+
+    Raises:
+        Refusal: what `convert` raises; what has no lowering; what the compiler refuses.
+    """
+    from onnx2torch_mlir.engine import compile as compile_lowered
+
+    program = model if isinstance(model, CoreProgram) else convert(model, dims=dims)
+    lowered = program.lowered
+    with program.report.stage("compile"):
+        return compile_lowered(lowered, threads=threads or 1)
+
+
+def verify(model: Source, inputs: Mapping[str, Array] | None = None, **options: Any) -> VerifyReport:
+    """Compare the compiled model with onnxruntime, on ``inputs`` or on generated ones; see `verification.verify`."""
+    from onnx2torch_mlir.verification import verify as verify_model
+
+    return verify_model(model, inputs, **options)
+
+
+def _tensors(constants: Mapping[str, Array] | None) -> dict[str, torch.Tensor]:
+    if not constants:
+        return {}
+    from onnx import helper
+
+    from onnx2torch_mlir.conversion import from_numpy
+    from onnx2torch_mlir.families.dtypes import torch_dtype
+
+    return {
+        name: from_numpy(np.asarray(array), torch_dtype(helper.np_dtype_to_tensor_dtype(np.asarray(array).dtype)))
+        for name, array in constants.items()
+    }
