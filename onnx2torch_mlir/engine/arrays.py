@@ -1,0 +1,91 @@
+"""Arrays in and out: torch's element types as NumPy's and ml_dtypes', and memory that native code can point to."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+Array = np.ndarray[Any, Any]
+
+_BY_NAME: dict[str, Any] = {
+    "bool": np.bool_,
+    **{name: getattr(np, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
+    **{name: getattr(np, name) for name in ("float16", "float32", "float64", "complex64", "complex128")},
+    **{
+        name: getattr(ml_dtypes, name)
+        for name in ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+    },
+}
+_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
+    getattr(torch, name): np.dtype(kind) for name, kind in _BY_NAME.items() if hasattr(torch, name)
+}
+
+_SMALL = 1 << 14
+"""Results of up to this many bytes are copied: cheaper than an owner of their own."""
+
+
+def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
+    """The NumPy (or ml_dtypes) element type of ``dtype``; raises KeyError for one that has none."""
+    return _DTYPES[dtype]
+
+
+def pointable(array: Array) -> Array:
+    """``array`` as native code needs it: dense in row-major order and aligned to its elements; a copy only if it is not."""
+    if not (array.flags.c_contiguous and array.ctypes.data % array.dtype.itemsize == 0):
+        array = np.array(array, order="C", copy=True, ndmin=array.ndim)
+    if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
+        array = array.view(np.uint8) != 0
+    return array
+
+
+def from_anything(value: Any, dtype: torch.dtype) -> Array:
+    """A weight's contents (torch tensor or array) as a dense array without copying, where that is possible."""
+    if not isinstance(value, torch.Tensor):
+        return pointable(np.asarray(value))
+    tensor = value.detach().resolve_conj().resolve_neg().contiguous()
+    if tensor.dtype != dtype or tensor.device.type != "cpu":
+        raise ValueError(f"is {tensor.dtype} on {tensor.device}, declared {dtype}")
+    if tensor.numel() == 0:
+        return np.empty(tuple(tensor.shape), numpy_dtype(dtype))
+    if tensor.data_ptr() % tensor.element_size():
+        tensor = tensor.clone()
+    memory = (ctypes.c_uint8 * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr())
+    memory._tensor = tensor  # The view must not outlive what it looks at.
+    return np.frombuffer(memory, np.uint8).view(numpy_dtype(dtype)).reshape(tuple(tensor.shape))
+
+
+def copied(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """A new array with the dense elements at ``address``."""
+    result = np.empty(shape, dtype)
+    if result.nbytes:
+        ctypes.memmove(result.ctypes.data, address, result.nbytes)
+    return result
+
+
+def adopted(address: int, allocation: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """An array over the dense elements at ``address``, which frees ``allocation`` (malloc's) when nothing uses it."""
+    count = dtype.itemsize
+    for extent in shape:
+        count *= extent
+    if count <= _SMALL:
+        result = copied(address, dtype, shape)
+        free(allocation)
+        return result
+    memory = (ctypes.c_uint8 * count).from_address(address)
+    weakref.finalize(memory, free, allocation).atexit = False
+    return np.frombuffer(memory, np.uint8).view(dtype).reshape(shape)
+
+
+_libc = ctypes.CDLL(None)
+_libc.free.argtypes = [ctypes.c_void_p]
+_libc.free.restype = None
+
+
+def free(allocation: int) -> None:
+    """Give memory of malloc back."""
+    _libc.free(allocation)

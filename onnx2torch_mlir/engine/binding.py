@@ -1,0 +1,141 @@
+"""Inputs against what the program declares: names, dtypes, ranks, sizes, and the conditions on symbolic sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import sympy
+
+from onnx2torch_mlir.core.signature import Dim, TensorSpec
+from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.engine.arrays import Array, numpy_dtype, pointable
+from onnx2torch_mlir.lowering.lowered import Lowered
+
+_REMEMBERED = 256
+
+
+class InputBinder:
+    """Checks the arrays of a call and brings them into the program's order."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        self._lowered = lowered
+        self._dtypes = [numpy_dtype(spec.dtype) for spec in lowered.inputs]
+        self._accepted: dict[tuple[tuple[int, ...], ...], None] = {}
+
+    def bind(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
+        """Dense arrays in the order of the program's inputs.
+
+        Raises `Refusal` O2M-U003 for a wrong name, dtype, rank or size, O2M-X001 for sizes that contradict the model.
+        """
+        specs = self._lowered.inputs
+        values = self._ordered(inputs)
+        arrays = [self._array(*item) for item in zip(values, specs, self._dtypes, strict=True)]
+        shapes = tuple(array.shape for array in arrays)
+        if shapes not in self._accepted:
+            self._check_sizes(shapes)
+            if len(self._accepted) >= _REMEMBERED:
+                self._accepted.clear()
+            self._accepted[shapes] = None
+        return arrays
+
+    def _ordered(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
+        names = [spec.name for spec in self._lowered.inputs]
+        if isinstance(inputs, Mapping):
+            missing = [name for name in names if name not in inputs]
+            unknown = [str(name) for name in inputs if name not in names]
+            if missing or unknown:
+                told = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {', '.join(unknown)}"] * bool(unknown)
+                raise refuse(
+                    "O2M-U003",
+                    f"the arrays do not fit the inputs ({'; '.join(told)})",
+                    hint=f"The model's inputs are {', '.join(names) or 'none'}.",
+                    case=(missing or unknown)[0],
+                )
+            return [inputs[name] for name in names]
+        if isinstance(inputs, str | bytes | np.ndarray) or not isinstance(inputs, Sequence):
+            raise refuse("O2M-U003", f"inputs have to be a dict or a sequence of arrays, not {type(inputs).__name__}")
+        if len(inputs) != len(names):
+            raise refuse(
+                "O2M-U003",
+                f"{len(inputs)} arrays were given for {len(names)} inputs",
+                hint=f"The model's inputs are {', '.join(names) or 'none'}.",
+            )
+        return list(inputs)
+
+    def _array(self, value: Any, spec: TensorSpec, dtype: np.dtype[Any]) -> Array:
+        try:
+            array: Array = np.asarray(value)
+        except Exception as error:
+            raise refuse("O2M-U003", f"is not an array: {error}", case=f"input {spec.name}") from None
+        if array.dtype != dtype:
+            raise refuse(
+                "O2M-U003", f"input {spec.name} is {array.dtype}, the model takes {dtype}", case=f"input {spec.name}"
+            )
+        if array.ndim != len(spec.shape):
+            raise refuse(
+                "O2M-U003",
+                f"input {spec.name} has rank {array.ndim} (shape {list(array.shape)}), the model takes rank"
+                f" {len(spec.shape)} ({self._declared(spec)})",
+                case=f"input {spec.name}",
+            )
+        return pointable(array)
+
+    def _declared(self, spec: TensorSpec) -> str:
+        return f"[{', '.join(map(self._dim, spec.shape))}]"
+
+    def _dim(self, dim: Dim) -> str:
+        if isinstance(dim, int):
+            return str(dim)
+        return dim_text(dim, self._lowered.dim_names)
+
+    def _check_sizes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        bound: dict[sympy.Symbol, int] = {}
+        origin: dict[sympy.Symbol, str] = {}
+        pending: list[tuple[TensorSpec, int, Dim, int]] = []
+        for spec, shape in zip(self._lowered.inputs, shapes, strict=True):
+            for axis, (dim, size) in enumerate(zip(spec.shape, shape, strict=True)):
+                place = f"dim {axis} of input {spec.name}"
+                if isinstance(dim, int | sympy.Integer):
+                    if size != int(dim):
+                        raise self._wrong(spec, f"{place} is {size}, the model takes {dim}", axis)
+                elif isinstance(dim, sympy.Symbol):
+                    if bound.setdefault(dim, size) != size:
+                        raise self._wrong(
+                            spec, f"{place} ('{self._dim(dim)}') is {size}, but {origin[dim]} has made it {bound[dim]}", axis
+                        )
+                    origin.setdefault(dim, place)
+                else:
+                    pending.append((spec, axis, dim, size))
+        for spec, axis, dim, size in pending:
+            expected = evaluate(dim, bound)
+            if expected is not None and expected != size:
+                told = ", ".join(f"{self._dim(symbol)} = {value}" for symbol, value in bound.items())
+                text = f"dim {axis} of input {spec.name} ('{self._dim(dim)}') is {size}, but it has to be {expected} ({told})"
+                raise self._wrong(spec, text, axis)
+        for check in self._lowered.checks:
+            if check.expression.xreplace({symbol: sympy.Integer(value) for symbol, value in bound.items()}) == sympy.false:
+                told = ", ".join(f"{self._dim(symbol)} = {value}" for symbol, value in bound.items())
+                raise refuse("O2M-X001", f"{check.message} (here {told})" if told else check.message)
+
+    def _wrong(self, spec: TensorSpec, text: str, axis: int) -> Exception:
+        return refuse(
+            "O2M-U003", text, case=f"input {spec.name}, dim {axis}", hint=f"The model takes {spec.name}: {self._declared(spec)}."
+        )
+
+
+def evaluate(dim: Dim, bound: Mapping[sympy.Symbol, int]) -> int | None:
+    """The value of a size under ``bound``; None if it depends on more than that."""
+    if isinstance(dim, int):
+        return dim
+    value = dim.xreplace({symbol: sympy.Integer(size) for symbol, size in bound.items()})
+    return int(value) if value.is_Integer else None
+
+
+def dim_text(dim: Dim, names: Mapping[str, str]) -> str:
+    """A size in the words of the model: its symbols by their ONNX names."""
+    if isinstance(dim, int):
+        return str(dim)
+    named = {symbol: sympy.Symbol(names.get(str(symbol), str(symbol))) for symbol in dim.free_symbols}
+    return str(dim.xreplace(named))

@@ -1,0 +1,196 @@
+"""Which loop runs innermost: the choice that decides whether LLVM can vectorise.
+
+A ``linalg.generic`` on memrefs is a loop nest whose dims may be permuted: parallel dims freely, reduction dims as long as
+each result element still meets its terms in the same order. The innermost dim is the one whose operands are invariant or
+contiguous along it, parallel before reduction, long before short. The others follow, parallel dims outside in
+the order of the result's strides, then reductions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+_SHORT = 8
+_ASSOCIATIVE = ("arith.addf", "arith.addi", "arith.mulf", "arith.muli", "arith.maximumf", "arith.minimumf")
+
+
+@dataclass(frozen=True)
+class Access:
+    """One operand of a nest: its indexing map, and its strides in elements (None where unknown) if it is a memref."""
+
+    map: ir.AffineMap
+    strides: tuple[int | None, ...]
+    extents: tuple[int | None, ...]
+    written: bool
+
+    def step(self, dim: int) -> int | None:
+        """How far apart two neighbours along ``dim`` are in memory: 0, a number of elements, or None (far or unknown)."""
+        total: int | None = 0
+        for expression, stride in zip(self.map.results, self.strides, strict=True):
+            factor = coefficient(expression, dim)
+            if factor == 0:
+                continue
+            if factor is None or stride is None or total is None:
+                total = None
+            else:
+                total += factor * stride
+        return total
+
+
+def coefficient(expression: ir.AffineExpr, dim: int) -> int | None:
+    """The factor of ``dim`` in a linear expression; None if the expression is not linear in it."""
+    if isinstance(expression, ir.AffineDimExpr):
+        return int(expression.position == dim)
+    if isinstance(expression, ir.AffineConstantExpr | ir.AffineSymbolExpr):
+        return 0
+    if isinstance(expression, ir.AffineAddExpr):
+        left, right = coefficient(expression.lhs, dim), coefficient(expression.rhs, dim)
+        return None if left is None or right is None else left + right
+    if isinstance(expression, ir.AffineMulExpr):
+        for one, other in ((expression.lhs, expression.rhs), (expression.rhs, expression.lhs)):
+            if isinstance(other, ir.AffineConstantExpr):
+                factor = coefficient(one, dim)
+                return None if factor is None else factor * other.value
+    return None if any(coefficient(side, dim) != 0 for side in (expression.lhs, expression.rhs)) else 0
+
+
+def accesses(generic: ir.Operation) -> list[Access]:
+    """The operands of a ``linalg.generic`` on memrefs, inputs first."""
+    inputs = list(generic.attributes["operandSegmentSizes"])[0]
+    maps = [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]
+    found = []
+    for position, (operand, map_) in enumerate(zip(generic.operands, maps, strict=True)):
+        strides: tuple[int | None, ...] = ()
+        extents: tuple[int | None, ...] = ()
+        if isinstance(operand.type, ir.MemRefType):
+            type_ = ir.MemRefType(operand.type)
+            raw, _ = type_.get_strides_and_offset()
+            dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+            strides = tuple(None if stride == dynamic else stride for stride in raw)
+            extents = tuple(None if type_.is_dynamic_dim(i) else type_.shape[i] for i in range(type_.rank))
+        found.append(Access(map_, strides, extents, position >= inputs))
+    return found
+
+
+def extents(operands: list[Access], dims: int) -> list[int | None]:
+    """The length of each loop, where the types tell."""
+    found: list[int | None] = [None] * dims
+    for access in operands:
+        for expression, extent in zip(access.map.results, access.extents, strict=False):
+            if isinstance(expression, ir.AffineDimExpr) and extent is not None:
+                found[expression.position] = extent
+    return found
+
+
+def iterators(generic: ir.Operation) -> list[bool]:
+    """For each dim of a ``linalg.generic`` whether it is a reduction."""
+    return ["reduction" in str(kind) for kind in ir.ArrayAttr(generic.attributes["iterator_types"])]
+
+
+def accumulations(generic: ir.Operation) -> list[ir.Operation]:
+    """The operations of the body that combine a result's running value with a new term, if that is all it is used for."""
+    block = generic.regions[0].blocks[0]
+    terminator = list(block.operations)[-1].operation
+    running = list(block.arguments)[-len(terminator.operands) :]
+    found = []
+    for value, argument in zip(terminator.operands, running, strict=True):
+        owner = value.owner
+        if isinstance(owner, ir.Block) or argument not in list(owner.operation.operands) or len(list(argument.uses)) != 1:
+            return []
+        found.append(owner.operation)
+    return found
+
+
+def best_order(generic: ir.Operation) -> list[int]:
+    """The dims of a ``linalg.generic`` on memrefs from the outermost to the innermost."""
+    reductions = iterators(generic)
+    operands = accesses(generic)
+    lengths = extents(operands, len(reductions))
+    if len(reductions) < 2:
+        return list(range(len(reductions)))
+    reduction_dims = [dim for dim, reduction in enumerate(reductions) if reduction]
+    combining = accumulations(generic)
+    free = bool(combining) and all(op.name in _ASSOCIATIVE for op in combining)
+
+    def cost(dim: int) -> float:
+        total = 0.0
+        for access in operands:
+            step = access.step(dim)
+            if step == 0:
+                total += 3.0 if access.written and not reductions[dim] else 0.0
+            elif step == 1:
+                total += 1.0
+            elif step is not None and abs(step) <= 4:
+                total += 3.0
+            else:
+                total += 10.0 if access.written else 8.0
+        if reductions[dim]:
+            total += 2.0
+            if dim != reduction_dims[-1] and not free:
+                total += 1000.0
+        length = lengths[dim]
+        if length is not None and length < _SHORT:
+            total += 3.0 * (_SHORT - length)
+        return total
+
+    # A later dim wins a tie: it is the contiguous one by the usual layout.
+    innermost = min(reversed(range(len(reductions))), key=cost)
+    written = operands[-1]
+
+    def distance(dim: int) -> tuple[int, float]:
+        step = written.step(dim)
+        return (int(reductions[dim]), 0.0 if reductions[dim] else -float("inf") if step is None else -abs(step))
+
+    others = sorted((dim for dim in range(len(reductions)) if dim != innermost), key=distance)
+    return [*others, innermost]
+
+
+def interchange(generic: ir.Operation, order: list[int]) -> None:
+    """Permute the loops of a ``linalg.generic``: loop ``i`` of the new nest is loop ``order[i]`` of the old one."""
+    if order == sorted(order):
+        return
+    new_position = {old: new for new, old in enumerate(order)}
+    replaced = [ir.AffineDimExpr.get(new_position[old]) for old in range(len(order))]
+    maps = [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]
+    generic.attributes["indexing_maps"] = ir.ArrayAttr.get(
+        [
+            ir.AffineMapAttr.get(
+                ir.AffineMap.get(len(order), 0, [_substitute(result, replaced) for result in map_.results])
+            )
+            for map_ in maps
+        ]
+    )
+    kinds = list(ir.ArrayAttr(generic.attributes["iterator_types"]))
+    generic.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[old] for old in order])
+    for region in generic.regions:
+        for inner in region.blocks[0].operations:
+            _reindex(inner.operation, new_position)
+
+
+def _reindex(operation: ir.Operation, new_position: dict[int, int]) -> None:
+    if operation.name == "linalg.index":
+        attribute = ir.IntegerAttr(operation.attributes["dim"])
+        operation.attributes["dim"] = ir.IntegerAttr.get(attribute.type, new_position[attribute.value])
+    for region in operation.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                _reindex(inner.operation, new_position)
+
+
+def _substitute(expression: ir.AffineExpr, dims: list[ir.AffineExpr]) -> ir.AffineExpr:
+    if isinstance(expression, ir.AffineDimExpr):
+        return dims[expression.position]
+    if isinstance(expression, ir.AffineConstantExpr | ir.AffineSymbolExpr):
+        return expression
+    left, right = _substitute(expression.lhs, dims), _substitute(expression.rhs, dims)
+    if isinstance(expression, ir.AffineAddExpr):
+        return ir.AffineExpr.get_add(left, right)
+    if isinstance(expression, ir.AffineMulExpr):
+        return ir.AffineExpr.get_mul(left, right)
+    if isinstance(expression, ir.AffineModExpr):
+        return ir.AffineExpr.get_mod(left, right)
+    if isinstance(expression, ir.AffineFloorDivExpr):
+        return ir.AffineExpr.get_floor_div(left, right)
+    return ir.AffineExpr.get_ceil_div(left, right)

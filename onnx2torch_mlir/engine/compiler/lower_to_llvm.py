@@ -1,0 +1,89 @@
+"""The last steps on LLVM-dialect functions: attributes that the conversion drops, memory routines, the entry."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+from torch_mlir.dialects import llvm
+
+from onnx2torch_mlir.engine.compiler import runtime
+from onnx2torch_mlir.engine.compiler.walks import functions, symbol
+from onnx2torch_mlir.engine.layout import ENTRY
+
+_NOINLINE_PREFIXES = ("o2m_",)
+
+
+def argument_words(type_: ir.Type) -> int:
+    """How many arguments of an LLVM function a value of the type becomes."""
+    return 3 + 2 * ir.MemRefType(type_).rank if isinstance(type_, ir.MemRefType) else 1
+
+
+def pointer_positions(function: ir.Operation, chosen: list[int]) -> list[int]:
+    """The positions of the data pointers of the memref arguments ``chosen``, after the conversion to LLVM."""
+    types = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs
+    starts = [0]
+    for type_ in types:
+        starts.append(starts[-1] + argument_words(type_))
+    return [starts[position] + 1 for position in chosen]
+
+
+def mark_internal(module: ir.Module) -> None:
+    """Give every function with a body internal linkage, and @main its C interface; before the conversion to LLVM."""
+    for function in functions(module):
+        if function.name == "func.func":
+            function.attributes["llvm.linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
+            if symbol(function) == "main":
+                function.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
+
+
+def finish(module: ir.Module, noalias: dict[str, list[int]], arguments: int, result_words: list[int]) -> None:
+    """Make an LLVM-dialect module ready for code generation.
+
+    ``noalias`` lists, for each function, arguments whose memory nothing else touches; ``arguments`` and ``result_words``
+    describe @main as `runtime.entry` takes them.
+    """
+    for function in functions(module):
+        name = symbol(function)
+        if name.startswith(_NOINLINE_PREFIXES):
+            function.attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get("noinline")])
+        if name in noalias:
+            count = len(function.regions[0].blocks[0].arguments)
+            attributes = [ir.DictAttr.get({})] * count
+            for position in noalias[name]:
+                attributes[position] = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
+            function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
+        if name == "main":
+            _use_own_memory(function)
+    fragment = ir.Module.parse(
+        "module {" + runtime.entry(arguments, result_words) + "}", context=module.context
+    )
+    for operation in list(fragment.body.operations):
+        if symbol(operation.operation) == ENTRY:
+            operation.operation.detach_from_parent()
+            module.body.append(operation)
+
+
+def _use_own_memory(main: ir.Operation) -> None:
+    blocks = main.regions[0].blocks
+    context = list(blocks[0].arguments)[-1]
+    for block in blocks:
+        for operation in list(block.operations):
+            if operation.operation.name != "llvm.call" or "callee" not in operation.attributes:
+                continue
+            callee = ir.FlatSymbolRefAttr(operation.attributes["callee"]).value
+            if callee in ("malloc", "free"):
+                _redirect(operation.operation, "o2m_alloc" if callee == "malloc" else "o2m_free", context)
+
+
+def _redirect(call: ir.Operation, name: str, context: ir.Value) -> None:
+    with ir.InsertionPoint(call), call.location:
+        result = call.results[0].type if len(call.results) else None
+        other = llvm.CallOp(
+            result,
+            [context, *call.operands],
+            [],
+            [],
+            callee=ir.FlatSymbolRefAttr.get(name),
+        )
+    if result is not None:
+        call.results[0].replace_all_uses_with(other.results[0])
+    call.erase()

@@ -1,0 +1,119 @@
+"""The worker's task: a module in, an object file out."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.execution_engine import ExecutionEngine
+
+from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.engine.compiler import assertions, kernels, lower_to_llvm, memory, passes, runtime
+from onnx2torch_mlir.engine.compiler.walks import functions, symbol
+from onnx2torch_mlir.engine.layout import ENTRY
+
+
+@dataclass
+class Times:
+    """Seconds that each stage took."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    _last: float = field(default_factory=time.perf_counter)
+
+    def stage(self, name: str) -> None:
+        """The stage ``name`` ends here."""
+        now = time.perf_counter()
+        self.seconds[name] = round(now - self._last, 4)
+        self._last = now
+
+
+def build(program: bytes) -> dict[str, Any]:
+    """Compile the module of a `Lowered` (bytecode or text).
+
+    Returns ``object`` (the object file), ``messages`` (of the assertions, by number), ``results`` (the rank of each
+    result) and ``seconds`` (by stage). Raises `Refusal` O2M-M001 with the diagnostics of the pass that failed.
+    """
+    times = Times()
+    diagnostics = passes.Diagnostics()
+    with ir.Context() as context, ir.Location.unknown():
+        context.attach_diagnostic_handler(diagnostics)
+        with passes.findings_of("reading the module", diagnostics):
+            module = ir.Module.parse(program)
+        times.stage("parse")
+        messages, aliases = _to_loops(module, diagnostics, times)
+        main = next(f for f in functions(module) if symbol(f) == "main")
+        signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+        ranks = [ir.MemRefType(type_).rank for type_ in signature.results]
+        lower_to_llvm.mark_internal(module)
+        passes.run(module, "conversion to LLVM", passes.LLVM, diagnostics)
+        with passes.findings_of("finishing the LLVM module", diagnostics):
+            words = [3 + 2 * rank for rank in ranks]
+            lower_to_llvm.finish(module, aliases, len(signature.inputs) - 1, words)
+            if not module.operation.verify():
+                raise ValueError("the LLVM module is not valid")
+        times.stage("llvm dialect")
+        with passes.findings_of("code generation", diagnostics):
+            code = _generate(module)
+        times.stage("llvm")
+    return {"object": code, "messages": messages, "results": ranks, "seconds": times.seconds}
+
+
+def _to_loops(
+    module: ir.Module, diagnostics: passes.Diagnostics, times: Times
+) -> tuple[list[str], dict[str, list[int]]]:
+    passes.run(module, "simplification", "inline," + passes.SIMPLIFY + ",symbol-dce", diagnostics)
+    names = [symbol(function) for function in functions(module)]
+    if names != ["main"]:
+        raise refuse("O2M-M001", f"the module holds the functions {names}; it has to hold @main and what inlines into it")
+    _protect_arguments(module)
+    times.stage("simplify")
+    passes.run(module, "bufferization", passes.BUFFERIZE, diagnostics)
+    times.stage("bufferize")
+    with passes.findings_of("memory and assertions", diagnostics):
+        call_context = assertions.add_context(module)
+        messages = assertions.replace_assertions(module, call_context)
+        memory.free_buffers(module, call_context)
+        _append(module, runtime.DECLARATIONS + runtime.FUNCTIONS)
+    times.stage("memory")
+    passes.run(module, "legalization", passes.LEGALIZE, diagnostics)
+    times.stage("legalize")
+    with passes.findings_of("loop nests", diagnostics):
+        exclusive = kernels.outline(module)
+        aliases = {
+            symbol(function): lower_to_llvm.pointer_positions(function, exclusive[symbol(function)])
+            for function in functions(module)
+            if symbol(function) in exclusive
+        }
+    times.stage("outline")
+    passes.run(module, "loops", passes.LOOPS, diagnostics)
+    times.stage("loops")
+    return messages, aliases
+
+
+def _protect_arguments(module: ir.Module) -> None:
+    """Inputs and weights belong to the caller: nothing may be computed in place in them."""
+    (main,) = functions(module)
+    count = len(main.regions[0].blocks[0].arguments)
+    unwritable = ir.DictAttr.get({"bufferization.writable": ir.BoolAttr.get(False)})
+    main.attributes["arg_attrs"] = ir.ArrayAttr.get([unwritable] * count)
+
+
+def _append(module: ir.Module, text: str) -> None:
+    fragment = ir.Module.parse("module {" + text + "}")
+    for operation in list(fragment.body.operations):
+        operation.operation.detach_from_parent()
+        module.body.append(operation)
+
+
+def _generate(module: ir.Module) -> bytes:
+    engine = ExecutionEngine(module, opt_level=3, enable_object_dump=True, enable_pic=True)
+    # The look-up is what makes the engine compile; without it the dump would look up every function by itself.
+    engine.raw_lookup(ENTRY)
+    with tempfile.TemporaryDirectory(prefix="o2m-") as folder:
+        path = Path(folder) / "program.o"
+        engine.dump_to_object_file(str(path))
+        return path.read_bytes()

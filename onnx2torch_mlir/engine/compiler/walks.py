@@ -1,0 +1,61 @@
+"""Small helpers over the MLIR bindings that several steps need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch_mlir import ir
+
+
+def nested(operation: ir.Operation) -> Iterator[ir.Operation]:
+    """All operations inside ``operation``, outer before inner; safe against erasing the one just given."""
+    for region in operation.regions:
+        for block in region.blocks:
+            for inner in list(block.operations):
+                yield from nested(inner.operation)
+                yield inner.operation
+
+
+def functions(module: ir.Module) -> list[ir.Operation]:
+    """The functions of the module that have a body, of either dialect."""
+    return [
+        op.operation
+        for op in module.body.operations
+        if op.operation.name in ("func.func", "llvm.func") and len(op.operation.regions[0].blocks)
+    ]
+
+
+def symbol(operation: ir.Operation) -> str:
+    """The symbol that the operation defines."""
+    return str(ir.StringAttr(operation.attributes["sym_name"]).value)
+
+
+def block_of(operation: ir.Operation) -> ir.Block:
+    """The block that holds the operation."""
+    block: ir.Block = operation.block
+    return block
+
+
+def ancestor_in(block: ir.Block, operation: ir.Operation) -> ir.Operation | None:
+    """The operation of ``block`` that is or contains ``operation``."""
+    current: ir.Operation | None = operation
+    while current is not None and current.name != "builtin.module":
+        if current.block == block:
+            return current
+        current = current.parent.operation if current.parent is not None else None
+    return None
+
+
+def is_memref(type_: ir.Type) -> bool:
+    """Whether a value of the type points to memory."""
+    return isinstance(type_, ir.MemRefType | ir.UnrankedMemRefType)
+
+
+def pointer() -> ir.Type:
+    """``!llvm.ptr``."""
+    return ir.Type.parse("!llvm.ptr")
+
+
+def i64(value: int) -> ir.IntegerAttr:
+    """A number of type i64."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

@@ -1,0 +1,79 @@
+"""A lowered program to an engine: from the cache, or through the compiler in its worker process."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from onnx2torch_mlir import isolation
+from onnx2torch_mlir.diagnostics import Finding, Refusal, refuse
+from onnx2torch_mlir.engine import cache, objects
+from onnx2torch_mlir.engine.engine import Engine
+from onnx2torch_mlir.lowering.lowered import Lowered
+
+_TASK = "onnx2torch_mlir.engine.compiler.task:build"
+_MISSING = re.compile(r"Symbols not found: \[ ([^\]]+) \]")
+_STAGE = re.compile(r"^o2m-stage (.*)$", re.MULTILINE)
+
+
+def compile(
+    lowered: Lowered, *, threads: int = 1, timeout: float | None = None, reproducer: Path | None = None
+) -> Engine:
+    """Native code for ``lowered``, ready to run on this machine.
+
+    ``threads`` is accepted for what is to come; programs run on one thread. ``timeout`` limits the compiler's time in
+    seconds. With ``reproducer``, a program that does not compile is written to this file, and the finding's hint says how to
+    run the compiler on it. Raises `Refusal`: O2M-M001 if a pass fails or a routine is missing, O2M-M002 if the compiler crashes
+    or takes too long (in a process of its own), O2M-U001 for a bad number of threads.
+    """
+    if threads < 1:
+        raise refuse("O2M-U001", f"threads is {threads}, it has to be at least 1", case="threads")
+    name = cache.key(lowered.bytecode)
+    entry = cache.load(name)
+    if entry is None or objects.unavailable(entry["needs"]):
+        entry = _build(lowered.bytecode, timeout, reproducer)
+        entry["needs"] = objects.undefined_symbols(entry["object"])
+        missing = objects.unavailable(entry["needs"])
+        if missing:
+            raise _missing(missing)
+        cache.store(name, entry)
+    return Engine(lowered, entry["object"], entry["messages"], seconds=entry["seconds"])
+
+
+def _build(program: bytes, timeout: float | None, reproducer: Path | None) -> dict[str, Any]:
+    hint = ""
+    try:
+        entry: dict[str, Any] = isolation.call(_TASK, program, timeout=timeout)
+        return entry
+    except Refusal as refusal:
+        hint = _reproduce(program, reproducer)
+        raise Refusal(
+            Finding(f.code, f.reason, f.hint or hint, f.case, f.node, f.severity) for f in refusal.findings
+        ) from None
+    except isolation.WorkerCrashed as crash:
+        missing = [name.strip() for group in _MISSING.findall(crash.stderr) for name in group.split(",")]
+        if missing:
+            raise _missing(missing) from None
+        stages = _STAGE.findall(crash.stderr)
+        where = f" during {stages[-1]}" if stages else ""
+        reason = f"the compiler ended by {crash.manner}{where}: {crash.last_line}"
+        raise refuse("O2M-M002", reason, hint=_reproduce(program, reproducer)) from None
+    except isolation.WorkerTimeout as timed_out:
+        reason = f"the compiler did not finish within {timed_out.seconds:g} s"
+        raise refuse("O2M-M002", reason, hint=_reproduce(program, reproducer)) from None
+
+
+def _missing(names: list[str]) -> Refusal:
+    return refuse("O2M-M001", f"the machine code needs routines that this system does not have: {', '.join(names)}")
+
+
+def _reproduce(program: bytes, path: Path | None) -> str:
+    if path is None:
+        return ""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(program)
+    return (
+        "Reproduce with: python -c \"from onnx2torch_mlir.engine.compiler.task import build; "
+        f"build(open({str(path)!r}, 'rb').read())\""
+    )

@@ -1,0 +1,158 @@
+"""A compiled program: arrays in, arrays out."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnx2torch_mlir.core.signature import TensorSpec
+from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.engine import arrays, layout, objects
+from onnx2torch_mlir.engine.arrays import Array
+from onnx2torch_mlir.engine.binding import InputBinder, dim_text
+from onnx2torch_mlir.lowering.lowered import Lowered
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output as the model names it: ``shape`` holds sizes and, for symbolic ones, text with ONNX's dim names."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int | str, ...]
+
+
+class Context:
+    """The memory of one call at a time: buffers stay with it, so that the next call finds them (see compiler/runtime.py)."""
+
+    def __init__(self) -> None:
+        self._memory = ctypes.create_string_buffer(layout.CONTEXT_BYTES + 64)
+        self.address = (ctypes.addressof(self._memory) + 63) & ~63
+
+    def word(self, index: int) -> int:
+        """A word of the context as a signed number."""
+        return ctypes.c_int64.from_address(self.address + 8 * index).value
+
+    def __del__(self, word: Any = ctypes.c_uint64, free: Any = arrays.free) -> None:
+        block = word.from_address(self.address + 8 * layout.FREE).value
+        while block:
+            raw = word.from_address(block + 8 * layout.RAW).value
+            block = word.from_address(block + 8 * layout.NEXT).value
+            free(raw)
+
+
+class Engine:
+    """A compiled program. `run` may be called from several threads at once.
+
+    Memory of intermediate results stays with the engine between calls, so that later calls need no new pages.
+    """
+
+    def __init__(
+        self, lowered: Lowered, code: bytes, messages: list[str], *, seconds: Mapping[str, float] | None = None
+    ) -> None:
+        """Load ``code`` (see `onnx2torch_mlir.engine.compile`); ``messages`` are those of the assertions."""
+        self._lowered = lowered
+        self._code = objects.Code(code, layout.ENTRY)
+        self._messages = messages
+        self._binder = InputBinder(lowered)
+        self._outputs = [(arrays.numpy_dtype(spec.dtype), len(spec.shape)) for spec in lowered.outputs]
+        self._weights: list[Array] | None = None
+        self._weight_words: Array = np.zeros(0, np.int64)
+        self._weight_pointers: Array = np.zeros(0, np.int64)
+        self._lock = threading.Lock()
+        self._contexts: list[Context] = []
+        self.seconds = dict(seconds or {})
+        """Seconds that the stages of the compilation took, when it was made."""
+        self.inputs = tuple(self._info(spec) for spec in lowered.inputs)
+        self.outputs = tuple(self._info(spec) for spec in lowered.outputs)
+
+    def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
+        """The outputs, in order, for ``inputs`` by name or in order.
+
+        Inputs are never written to; outputs share no memory with inputs, weights or each other. Raises `Refusal`: O2M-U003
+        for inputs that do not fit, O2M-X001 if the sizes or values contradict what the model requires, O2M-X002 if memory runs out.
+        """
+        bound = self._binder.bind(inputs)
+        if self._weights is None:
+            self._load_weights()
+        words, offsets = layout.descriptors(bound)
+        result_words = [3 + 2 * rank for _, rank in self._outputs]
+        results = np.zeros(sum(result_words) + len(result_words), np.int64)
+        pointers = np.concatenate(
+            [
+                words.ctypes.data + 8 * offsets,
+                self._weight_pointers,
+                [results.ctypes.data, results.ctypes.data + 8 * sum(result_words)],
+            ]
+        ).astype(np.int64)
+        context = self._take_context()
+        try:
+            if self._code.call(context.address, pointers.ctypes.data):
+                self._fail(context.word(layout.ERROR))
+        finally:
+            with self._lock:
+                self._contexts.append(context)
+        return self._collect(results, result_words)
+
+    def __call__(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
+        """The same as `run`."""
+        return self.run(inputs)
+
+    def _info(self, spec: TensorSpec) -> TensorInfo:
+        names = self._lowered.dim_names
+        shape = tuple(dim if isinstance(dim, int) else dim_text(dim, names) for dim in spec.shape)
+        return TensorInfo(spec.name, arrays.numpy_dtype(spec.dtype), shape)
+
+    def _take_context(self) -> Context:
+        with self._lock:
+            return self._contexts.pop() if self._contexts else Context()
+
+    def _load_weights(self) -> None:
+        with self._lock:
+            if self._weights is not None:
+                return
+            weights = []
+            for weight in self._lowered.weights:
+                case = f"weight {weight.name}"
+                try:
+                    array = arrays.from_anything(weight.array() if callable(weight.array) else weight.array, weight.spec.dtype)
+                except ValueError as error:
+                    raise refuse("O2M-X002", f"{case} {error}", case=case) from None
+                if array.dtype != arrays.numpy_dtype(weight.spec.dtype) or array.shape != tuple(weight.spec.shape):
+                    raise refuse(
+                        "O2M-X002", f"{case} is {array.dtype}{list(array.shape)}, declared {weight.spec}", case=case
+                    )
+                weights.append(array)
+            self._weight_words, offsets = layout.descriptors(weights)
+            self._weight_pointers = self._weight_words.ctypes.data + 8 * offsets
+            self._weights = weights
+
+    def _fail(self, index: int) -> None:
+        if index == layout.OUT_OF_MEMORY:
+            raise refuse("O2M-X002", "there is not enough memory for an intermediate result", case="memory")
+        raise refuse("O2M-X001", self._messages[index])
+
+    def _collect(self, results: Array, result_words: list[int]) -> list[Array]:
+        owned = results[sum(result_words) :]
+        found: list[Array | None] = []
+        later: list[tuple[int, int, int, np.dtype[Any], tuple[int, ...]]] = []
+        start = 0
+        for position, ((dtype, rank), count) in enumerate(zip(self._outputs, result_words, strict=True)):
+            allocated, aligned, offset, *sizes = results[start : start + 3 + rank].tolist()
+            start += count
+            address = aligned + offset * dtype.itemsize
+            if owned[position]:
+                later.append((position, address, layout.allocation(allocated), dtype, tuple(sizes)))
+                found.append(None)
+            else:
+                # An input, a weight, a constant, or the memory of an earlier output.
+                found.append(arrays.copied(address, dtype, tuple(sizes)))
+        # Only now: what was copied above may lie in the memory of these.
+        for position, address, allocation, dtype, shape in later:
+            found[position] = arrays.adopted(address, allocation, dtype, shape)
+        return [array for array in found if array is not None]

@@ -1,0 +1,79 @@
+"""Object files: what they need from outside, and loading them into this process, without a linker and without MLIR."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Callable, Iterable
+
+_lock = threading.Lock()
+
+
+def undefined_symbols(code: bytes) -> list[str]:
+    """The routines that a 64-bit little-endian ELF object expects from outside; empty for other formats."""
+    if code[:6] != b"\x7fELF\x02\x01":
+        return []
+    (sections,) = struct.unpack_from("<Q", code, 40)
+    entry_size, count = struct.unpack_from("<HH", code, 58)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", code, sections + number * entry_size) for number in range(count)]
+    found = []
+    for _, kind, _, _, offset, size, link, _, _, entry in headers:
+        if kind != 2:  # SHT_SYMTAB
+            continue
+        names = headers[link][4]
+        for position in range(offset, offset + size, entry):
+            name, _, _, section = struct.unpack_from("<IBBH", code, position)
+            if section == 0 and name:  # SHN_UNDEF
+                start = names + name
+                found.append(code[start : code.index(b"\0", start)].decode())
+    return sorted(set(found) - {"_GLOBAL_OFFSET_TABLE_"})
+
+
+def unavailable(symbols: Iterable[str]) -> list[str]:
+    """Those of ``symbols`` that this process does not offer. Loading an object that needs one would end the process."""
+    binding = _binding()
+    return [name for name in symbols if binding.address_of_symbol(name) is None]
+
+
+class Code:
+    """An object file in memory, ready to be called; it is gone when this is."""
+
+    def __init__(self, code: bytes, entry: str) -> None:
+        """Load ``code``; all symbols it needs must be available. ``entry`` is an ``i32 (ptr, ptr)`` function of it."""
+        binding = _binding()
+        with _lock:
+            machine = binding.Target.from_default_triple().create_target_machine()
+            self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+            self._engine.add_object_file(binding.ObjectFileRef.from_data(code))
+            self._engine.finalize_object()
+            address = self._engine.get_function_address(entry)
+        if not address:
+            raise ValueError(f"the object has no function {entry}")
+        # CFUNCTYPE releases the GIL for the time of the call.
+        self.call: Callable[[int, int], int] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
+
+
+_ready = False
+
+
+def _binding():  # type: ignore[no-untyped-def]
+    global _ready
+    import llvmlite.binding as binding
+
+    with _lock:
+        if not _ready:
+            binding.initialize_native_target()
+            binding.initialize_native_asmprinter()
+            # The first of these makes the symbols of this process known to the look-up.
+            binding.create_mcjit_compiler(
+                binding.parse_assembly(""), binding.Target.from_default_triple().create_target_machine()
+            )
+            _ready = True
+    return binding
+
+
+def host() -> str:
+    """The processor that code is made for: its name and features."""
+    binding = _binding()
+    return f"{binding.get_default_triple()} {binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}"
