@@ -249,10 +249,9 @@ class Builder:
         return self.make("linalg.index", self.index, dim=self.attribute(f"{dim} : i64"))
 
 
+_INT_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+_FLOAT_PREDICATES = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "one": 6, "ord": 7, "une": 13, "uno": 14}
 _PREDICATES = {
-    **{name: ("arith.cmpi", i) for i, name in enumerate("eq ne slt sle sgt sge ult ule ugt uge".split())},
-    **{
-        name: ("arith.cmpf", i + 1)
-        for i, name in enumerate("oeq ogt oge olt ole one ord ueq ugt_f uge_f ult_f ule_f une uno".split())
-    },
+    **{name: ("arith.cmpi", i) for i, name in enumerate(_INT_PREDICATES)},
+    **{name: ("arith.cmpf", i) for name, i in _FLOAT_PREDICATES.items()},
 }

@@ -1,7 +1,8 @@
 """Conversion of one element between dtypes, with every case defined.
 
 Float to integer truncates towards zero; what does not fit saturates and NaN becomes 0 (PyTorch leaves both to the
-machine). Integers wrap. Anything to bool asks whether it differs from zero. Narrow floats go through float32, as in c10.
+machine). Integers wrap. Anything to bool asks whether it differs from zero. Narrow floats go through float32, as in
+PyTorch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a rule works with: the builder, the sizes, the declared results of its node, and the conditions to be checked."""
+"""What a rule works with: the builder, the sizes, the declared results of its node, the conditions to be checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering.builder import Builder
 from onnx2torch_mlir.lowering.lowered import Check
 from onnx2torch_mlir.lowering.operand import Operand, Spec
-from onnx2torch_mlir.lowering.sizes import Sizes, as_dim, equal
+from onnx2torch_mlir.lowering.sizes import Sizes, as_dim, equal, product
 
 Number = bool | int | float | sympy.Basic
 """A scalar argument of a primitive: a Python number or an expression over symbolic sizes."""
@@ -64,14 +64,31 @@ class Context:
         if self._depth == 0 and condition.free_symbols <= self._input_symbols:
             self.checks.setdefault(condition, Check(condition, message))
             return
-        self.assert_(self.sizes.condition(condition), message)
+        self.assert_true(self.sizes.condition(condition), message)
 
     def require_equal(self, x: Dim, y: Dim, message: str) -> None:
         """Let the program fail with ``message`` unless two sizes are equal."""
         if not equal(x, y):
             self.require(sympy.Eq(x, y), f"{message}: {x} = {y}")
 
-    def assert_(self, condition: ir.Value, message: str) -> None:
+    def declare(self, dim: Dim, actual: Dim | ir.Value, message: str) -> Dim:
+        """Say that a declared size is ``actual``: binds a symbol that is new here, checks any other.
+
+        Returns the declared size, which may be used from now on.
+        """
+        fresh = isinstance(dim, sympy.Symbol) and dim not in self.sizes.bound
+        if isinstance(actual, ir.Value):
+            if fresh:
+                self.sizes.bind(dim, actual)
+            else:
+                self.assert_true(self.b.compare("eq", self.sizes.value(dim), actual), f"{message}: {dim}")
+        elif fresh:
+            self.sizes.bind(dim, self.sizes.value(actual))
+        else:
+            self.require_equal(dim, actual, message)
+        return dim
+
+    def assert_true(self, condition: ir.Value, message: str) -> None:
         """``cf.assert``: end the call with ``message`` unless an i1 is true."""
         self.b.op("cf.assert", [], [condition], {"msg": ir.StringAttr.get(message)})
 
@@ -104,8 +121,6 @@ class Context:
 
     def numel(self, x: Spec) -> Dim:
         """Number of elements."""
-        from onnx2torch_mlir.lowering.sizes import product
-
         return product(x.shape)
 
     def at(self, x: Operand, indices: Sequence[ir.Value]) -> ir.Value:
@@ -135,7 +150,7 @@ class Context:
         start: ir.Value | None = None,
         step: ir.Value | None = None,
     ) -> list[ir.Value]:
-        """``scf.for`` from ``start`` (0) to ``count`` by ``step`` (1): ``body(i, *carried)`` returns the next carried."""
+        """``scf.for`` from ``start`` (0) to ``count`` by ``step`` (1); ``body(i, *carried)`` returns the next carried."""
         lower = self.b.idx(0) if start is None else start
         by = self.b.idx(1) if step is None else step
         types = [v.type for v in carried]

@@ -98,7 +98,9 @@ def _placeholders(exported: ExportedProgram) -> tuple[list[Node], list[Node]]:
     nodes = [n for n in exported.graph.nodes if n.op == "placeholder"]
     users: list[Node] = []
     weights: list[Node] = []
-    for spec, node in zip(exported.graph_signature.input_specs, nodes, strict=True):
+    specs = {spec.arg.name: spec for spec in exported.graph_signature.input_specs}
+    for node in nodes:
+        spec = specs[node.name]
         if spec.kind is InputKind.USER_INPUT:
             if isinstance(node.meta.get("val"), torch.Tensor):
                 users.append(node)
@@ -255,7 +257,7 @@ class _Walk:
         if result.dtype is not declared.dtype or result.value.type != wanted:
             raise refuse(
                 "O2M-L003",
-                f"the rule of {name} returned {result.value.type} ({result.dtype}), declared is {wanted} ({declared.dtype})",
+                f"the rule of {name} gave {result.value.type} ({result.dtype}) for {wanted} ({declared.dtype})",
                 node=node_ref(node),
             )
 
@@ -265,7 +267,7 @@ class _Walk:
         if not isinstance(condition, Operand):
             self.ctx.require(condition, message)
             return
-        self.ctx.assert_(self.ctx.at(condition, []), message)
+        self.ctx.assert_true(self.ctx.at(condition, []), message)
 
 
 def symbolic(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Integer bodies without undefined behaviour: wrap-around, division by zero gives 0, wide shifts shift everything out."""
+"""Integer bodies without undefined behaviour: wrap-around, division by zero gives 0, wide shifts drop every bit."""
 
 from __future__ import annotations
 

@@ -21,7 +21,6 @@ from onnx2torch_mlir.lowering.dtypes import Kind, int_range, kind, op_math, prom
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.registry import RULES, rule
 from onnx2torch_mlir.lowering.scalars import ROWS, Row, emit
-from onnx2torch_mlir.lowering.sizes import equal
 
 
 def broadcast_map(ctx: Context, x: Operand, shape: Sequence[Dim]) -> MapResults:
@@ -80,7 +79,7 @@ def scalar_constant(ctx: Context, value: Number, dtype: torch.dtype) -> ir.Value
         symbol, source = ctx.sizes.scalar(value)
         return cast(ctx.b, symbol, source, dtype)
     if kind(dtype) in (Kind.SIGNED, Kind.UNSIGNED):
-        low, high = int_range(dtype)
+        _, high = int_range(dtype)
         if not -high - 1 <= value <= high:
             raise refuse("O2M-L002", f"the number {value} does not fit {dtype}", case=str(dtype))
         value = int(value)

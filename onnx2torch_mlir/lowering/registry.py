@@ -15,6 +15,9 @@ _FAMILIES = (
     "pointwise",
     "creation",
     "movement",
+    "slicing",
+    "reduction",
+    "normalization",
     "contraction",
 )
 

@@ -148,6 +148,11 @@ def _whole(body: Scalar) -> Row:
     return Row(f=body, s=_same)
 
 
+_MATH = (
+    *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "erf"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+)
+
 ROWS: dict[str, Row] = {
     "abs": Row("math.absf", "math.absi", _same),
     "neg": Row("arith.negf", integer.negate),
@@ -159,12 +164,7 @@ ROWS: dict[str, Row] = {
     "sqrt": _float("math.sqrt"),
     "rsqrt": _float(_rsqrt),
     "reciprocal": _float(_reciprocal),
-    **{
-        name: _float(f"math.{name}")
-        for name in (
-            "exp exp2 expm1 log log1p log2 log10 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf"
-        ).split()
-    },
+    **{name: _float(f"math.{name}") for name in _MATH},
     "sigmoid": _float(_sigmoid),
     "relu": Row(_relu, integer.relu, _same),
     "gelu": _float(_gelu_erf),

@@ -63,7 +63,7 @@ def groups(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> tuple[Group, ...
 
 
 def reshape(ctx: Context, x: Operand, shape: Sequence[Dim]) -> Operand:
-    """``x`` with its elements in the same order under another shape; numbers of elements that may differ are checked."""
+    """``x`` with its elements in the same order under another shape; the number of elements is checked if not known."""
     target = tuple(shape)
     if x.shape == target:
         return x

@@ -1,7 +1,8 @@
 """Symbolic sizes: sympy expressions of a program's dims as index arithmetic.
 
-The symbolic-int nodes of a program are not lowered one by one. Symbols are bound where they arise (a dim of an input, the
-result of a data-dependent operation); any expression over them is emitted where it is needed and cached for its block.
+The symbolic-int nodes of a program are not lowered one by one. Symbols are bound where they arise (a dim of an input,
+the result of a data-dependent operation); any expression over them is emitted where it is needed and cached for its
+block.
 """
 
 from __future__ import annotations
@@ -270,6 +271,12 @@ _EMITTERS: dict[str, _Emitter] = {
     "LessThan": _relation("sle", "ole"),
     "StrictGreaterThan": _relation("sgt", "ogt"),
     "GreaterThan": _relation("sge", "oge"),
+    "Identity": lambda s, e: s._emit(e.args[0]),
+    "LShift": lambda s, e: s.chain(e, "arith.shli", "arith.shli"),
+    "RShift": lambda s, e: s.chain(e, "arith.shrsi", "arith.shrsi"),
+    "BitwiseFn_bitwise_and": lambda s, e: s.chain(e, "arith.andi", "arith.andi"),
+    "BitwiseFn_bitwise_or": lambda s, e: s.chain(e, "arith.ori", "arith.ori"),
+    "BitwiseFn_bitwise_xor": lambda s, e: s.chain(e, "arith.xori", "arith.xori"),
     "And": lambda s, e: s.chain(e, "arith.andi", "arith.andi"),
     "Or": lambda s, e: s.chain(e, "arith.ori", "arith.ori"),
     "Not": lambda s, e: s.b.logical_not(s._emit(e.args[0])),

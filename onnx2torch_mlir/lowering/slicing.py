@@ -1,0 +1,221 @@
+"""Rules that cut and join: slice, select, cat, constant_pad_nd, flip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy
+from torch.fx import Node
+from torch.utils._sympy.functions import CeilDiv, Max, Min, Where
+from torch_mlir import ir
+
+from onnx2torch_mlir.core.signature import Dim
+from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.lowering.context import Context, Number
+from onnx2torch_mlir.lowering.operand import Operand, Spec
+from onnx2torch_mlir.lowering.pointwise import convert, elementwise, scalar_constant
+from onnx2torch_mlir.lowering.registry import rule
+from onnx2torch_mlir.lowering.sizes import as_dim
+
+
+def dim_index(dim: int, rank: int) -> int:
+    """A dim counted from the front; rank 0 is taken as rank 1."""
+    return dim + max(rank, 1) if dim < 0 else dim
+
+
+def simplified(expr: sympy.Expr | int) -> Dim:
+    """A size as an int if it is one."""
+    return as_dim(sympy.sympify(expr))
+
+
+def position(index: Dim, size: Dim) -> Dim:
+    """A slice bound counted from the front and clamped to [0, size]."""
+    if isinstance(index, int):
+        if index >= 0:
+            return simplified(Min(index, size)) if index else 0
+        return simplified(Max(0, sympy.sympify(size) + index))
+    wrapped = Where(index < 0, index + size, index) if not index.is_nonnegative else index
+    return simplified(Max(0, Min(wrapped, size)))
+
+
+def extract_slice(
+    ctx: Context,
+    x: Operand,
+    offsets: Sequence[Dim],
+    sizes: Sequence[Dim],
+    strides: Sequence[Dim],
+    shape: Sequence[Dim] | None = None,
+) -> Operand:
+    """``tensor.extract_slice``; ``shape`` drops dims of size 1 if it is shorter than ``sizes``. The caller has checked bounds."""
+    result = tuple(sizes if shape is None else shape)
+    groups = [ctx.slots(part) for part in (offsets, sizes, strides)]
+    operation = ctx.b.op(
+        "tensor.extract_slice",
+        [ctx.b.tensor_type(x.dtype, result)],
+        [x.value, *(v for values, _ in groups for v in values)],
+        {
+            "static_offsets": groups[0][1],
+            "static_sizes": groups[1][1],
+            "static_strides": groups[2][1],
+            "operandSegmentSizes": ctx.b.segments(1, *(len(values) for values, _ in groups)),
+        },
+    )
+    return Operand(x.dtype, result, operation.results[0])
+
+
+def insert_slice(
+    ctx: Context, x: Operand, into: Operand, offsets: Sequence[Dim], strides: Sequence[Dim] | None = None
+) -> Operand:
+    """``tensor.insert_slice`` of all of ``x``. The caller has checked bounds."""
+    steps = [1] * x.rank if strides is None else strides
+    groups = [ctx.slots(part) for part in (offsets, x.shape, steps)]
+    operation = ctx.b.op(
+        "tensor.insert_slice",
+        [into.value.type],
+        [x.value, into.value, *(v for values, _ in groups for v in values)],
+        {
+            "static_offsets": groups[0][1],
+            "static_sizes": groups[1][1],
+            "static_strides": groups[2][1],
+            "operandSegmentSizes": ctx.b.segments(1, 1, *(len(values) for values, _ in groups)),
+        },
+    )
+    return Operand(x.dtype, into.shape, operation.results[0])
+
+
+@rule("aten.slice.Tensor")
+def slice_(
+    ctx: Context,
+    node: Node,
+    x: Operand,
+    dim: int = 0,
+    start: Dim | None = None,
+    end: Dim | None = None,
+    step: Dim = 1,
+) -> Operand:
+    """Every ``step``-th position (step > 0) from start up to end, both clamped."""
+    out = ctx.spec(node)
+    axis = dim_index(dim, x.rank)
+    size = x.shape[axis]
+    if isinstance(step, int) and step < 1:
+        raise refuse("O2M-L002", f"the step of a slice must be positive, not {step}", case="step")
+    if not isinstance(step, int):
+        ctx.require(sympy.Ge(step, 1), "the step of a slice must be positive")
+    first = 0 if start is None else position(start, size)
+    last = size if end is None or (isinstance(end, int) and end >= 2**63 - 1) else position(end, size)
+    span = simplified(Max(0, sympy.sympify(last) - first))
+    length = span if step == 1 else simplified(CeilDiv(span, step))
+    ctx.declare(out.shape[axis], length, "the length of a slice")
+    offsets = [first if a == axis else 0 for a in range(x.rank)]
+    strides = [step if a == axis else 1 for a in range(x.rank)]
+    if out.shape == x.shape and step == 1:
+        return x
+    return extract_slice(ctx, x, offsets, out.shape, strides)
+
+
+@rule("aten.select.int")
+def select(ctx: Context, node: Node, x: Operand, dim: int, index: Dim) -> Operand:
+    """One position along ``dim``, which disappears; a position outside fails at run time."""
+    out = ctx.spec(node)
+    axis = dim_index(dim, x.rank)
+    size = sympy.sympify(x.shape[axis])
+    inside = sympy.And(sympy.Ge(index, -size), sympy.Lt(index, size))
+    ctx.require(inside, f"position {index} of a dim of {size} elements must exist")
+    if isinstance(index, int):
+        first = simplified(index if index >= 0 else size + index)
+    else:
+        first = simplified(Where(index < 0, index + size, index))
+    offsets = [first if a == axis else 0 for a in range(x.rank)]
+    sizes = [1 if a == axis else d for a, d in enumerate(x.shape)]
+    return extract_slice(ctx, x, offsets, sizes, [1] * x.rank, out.shape)
+
+
+@rule("aten.cat.default")
+def cat(ctx: Context, node: Node, tensors: Sequence[Operand], dim: int = 0) -> Operand:
+    """Joined along ``dim``; a 1-D tensor without elements may stand among tensors of any rank."""
+    out = ctx.spec(node)
+    axis = dim_index(dim, out.rank)
+    parts = [x for x in tensors if x.rank == out.rank and x.shape[axis] != 0]
+    if len(parts) == 1:
+        return convert(ctx, parts[0], out.dtype)
+    result = Operand(out.dtype, out.shape, ctx.empty(out.dtype, out.shape))
+    start: Dim = 0
+    for x in parts:
+        for a, (have, want) in enumerate(zip(x.shape, out.shape, strict=True)):
+            if a != axis:
+                ctx.require_equal(have, want, "sizes of joined tensors must be equal")
+        offsets = [start if a == axis else 0 for a in range(out.rank)]
+        result = insert_slice(ctx, convert(ctx, x, out.dtype), result, offsets)
+        start = simplified(sympy.sympify(start) + x.shape[axis])
+    ctx.require_equal(start, out.shape[axis], "the size of joined tensors")
+    return result
+
+
+def pad(ctx: Context, x: Operand, low: Sequence[Dim], high: Sequence[Dim], value: ir.Value) -> Operand:
+    """``tensor.pad`` with an element; no width may be negative."""
+    if all(w == 0 for w in (*low, *high)):
+        return x
+    shape = [simplified(sympy.sympify(d) + lo + hi) for d, lo, hi in zip(x.shape, low, high, strict=True)]
+    groups = [ctx.slots(part) for part in (low, high)]
+    operation = ctx.b.op(
+        "tensor.pad",
+        [ctx.b.tensor_type(x.dtype, shape)],
+        [x.value, *(v for values, _ in groups for v in values)],
+        {
+            "static_low": groups[0][1],
+            "static_high": groups[1][1],
+            "operandSegmentSizes": ctx.b.segments(1, *(len(values) for values, _ in groups)),
+        },
+        regions=1,
+    )
+    block = operation.regions[0].blocks.append(*[ctx.b.index] * x.rank)
+    with ir.InsertionPoint(block):
+        ctx.b.op("tensor.yield", [], [value])
+    return Operand(x.dtype, tuple(shape), operation.results[0])
+
+
+def crop_and_pad(
+    ctx: Context, x: Operand, low: Sequence[Dim], high: Sequence[Dim], value: ir.Value, shape: Sequence[Dim]
+) -> Operand:
+    """Padding whose negative widths cut off elements instead; the result has the sizes ``shape``."""
+    drop_low = [simplified(Max(0, -sympy.sympify(w))) for w in low]
+    drop_high = [simplified(Max(0, -sympy.sympify(w))) for w in high]
+    if any(w != 0 for w in (*drop_low, *drop_high)):
+        sizes = [simplified(sympy.sympify(d) - lo - hi) for d, lo, hi in zip(x.shape, drop_low, drop_high, strict=True)]
+        for size, d in zip(sizes, x.shape, strict=True):
+            if size != d:
+                ctx.require(sympy.Ge(size, 0), "negative padding cannot cut off more than there is")
+        x = extract_slice(ctx, x, drop_low, sizes, [1] * x.rank)
+    widths = [[simplified(Max(0, w)) for w in side] for side in (low, high)]
+    result = pad(ctx, x, widths[0], widths[1], value)
+    for have, want in zip(result.shape, shape, strict=True):
+        ctx.declare(want, have, "the size of a padded tensor")
+    wanted = ctx.b.tensor_type(x.dtype, shape)
+    made = result.value if result.value.type == wanted else ctx.b.make("tensor.cast", wanted, result.value)
+    return Operand(x.dtype, tuple(shape), made)
+
+
+@rule("aten.constant_pad_nd.default")
+def constant_pad_nd(ctx: Context, node: Node, x: Operand, pad: Sequence[Dim], value: Number = 0) -> Operand:
+    """Padding given as (low, high) from the last dim backwards."""
+    out = ctx.spec(node)
+    low, high = [[0] * x.rank for _ in range(2)]
+    for i in range(len(pad) // 2):
+        low[x.rank - 1 - i], high[x.rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
+    return crop_and_pad(ctx, x, low, high, scalar_constant(ctx, value, x.dtype), out.shape)
+
+
+@rule("aten.flip.default")
+def flip(ctx: Context, node: Node, x: Operand, dims: Sequence[int]) -> Operand:
+    """Elements along ``dims`` in reverse order."""
+    b = ctx.b
+    axes = {dim_index(d, x.rank) for d in dims}
+    if not axes or not x.rank:
+        return x
+    last = {a: b.same("arith.subi", ctx.sizes.value(x.shape[a]), b.idx(1)) for a in axes}
+
+    def body() -> ir.Value:
+        here = [b.iteration(a) for a in range(x.rank)]
+        return ctx.at(x, [b.same("arith.subi", last[a], i) if a in axes else i for a, i in enumerate(here)])
+
+    return elementwise(ctx, Spec(x.dtype, x.shape), [], body)
