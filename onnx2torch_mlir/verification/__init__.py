@@ -1,0 +1,1 @@
+"""Holding a model's numbers against onnxruntime's: inputs, runs, comparison, the first node that differs."""

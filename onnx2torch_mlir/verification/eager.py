@@ -1,0 +1,52 @@
+"""The core program in eager PyTorch: a second way to run it, without any MLIR."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from onnx2torch_mlir.conversion import Converted, from_numpy
+from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.engine.arrays import Array, from_anything, numpy_dtype
+
+
+class EagerProgram:
+    """Runs a converted model in eager PyTorch; the interface is the native engine's."""
+
+    def __init__(self, converted: Converted) -> None:
+        self.inputs = converted.inputs
+        self.outputs = converted.outputs
+        self._exported = converted.exported
+
+    @functools.cached_property
+    def _module(self) -> Any:
+        return self._exported.module(check_guards=False)
+
+    def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
+        """The outputs in order for ``inputs``, by name or in order.
+
+        Raises:
+            Refusal: O2M-U003 for an input of another dtype or rank, O2M-X002 where PyTorch cannot run the program:
+                there are, for instance, no kernels for the arithmetic of uint16, uint32 and float8.
+        """
+        values = [inputs[spec.name] for spec in self.inputs] if isinstance(inputs, Mapping) else list(inputs)
+        if len(values) != len(self.inputs):
+            raise refuse("O2M-U003", f"{len(values)} arrays are given for {len(self.inputs)} inputs")
+        tensors = []
+        for value, spec in zip(values, self.inputs, strict=True):
+            array = np.asarray(value)
+            if array.dtype != numpy_dtype(spec.dtype) or array.ndim != len(spec.shape):
+                given = f"{array.dtype}{list(array.shape)}"
+                raise refuse("O2M-U003", f"an array {given} is given for {spec}", case=spec.name)
+            tensors.append(from_numpy(array, spec.dtype))
+        try:
+            with torch.no_grad():
+                results = self._module(*tensors)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError) as error:
+            first_line = next(iter(str(error).strip().splitlines()), "")
+            raise refuse("O2M-X002", f"eager PyTorch: {type(error).__name__}: {first_line}") from error
+        return [from_anything(result, spec.dtype).copy() for result, spec in zip(results, self.outputs, strict=True)]
