@@ -11,9 +11,10 @@ import onnx
 import onnx_ir as ir
 
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.model.function_checks import all_nodes
 from onnx2torch_mlir.model.instantiation import Instance, UniqueNames
 from onnx2torch_mlir.model.normalization import Normalizer
-from onnx2torch_mlir.model.opsets import domain_of
+from onnx2torch_mlir.model.opsets import NEWEST, domain_of
 from onnx2torch_mlir.model.places import PLACE, STORED_AS, locate, node_ref, sub_graphs
 from onnx2torch_mlir.model.sources import first_line
 from onnx2torch_mlir.model.types import LoadedModel, ValueType
@@ -142,6 +143,7 @@ def function_body(
         if attribute.default_value.name
     ]
     Normalizer("").function(proto)
+    _complete_imports(proto)
     produced = {name for inner in proto.node for name in inner.output} | set(proto.input)
     wanted = list(proto.output)
     proto.output[:] = [name for name in wanted if name in produced]
@@ -179,6 +181,13 @@ def _static_body(domain: str, op_type: str, since: int, version: int) -> onnx.Fu
     proto = onnx.FunctionProto()
     proto.ParseFromString(_static_bytes(domain, op_type, since, version))
     return proto
+
+
+def _complete_imports(proto: onnx.FunctionProto) -> None:
+    """Import what the body uses and does not import, as FlexAttention's does: it is written for the newest opset."""
+    used = {inner.domain for inner in all_nodes(proto.node)}
+    for domain in sorted(used - {domain_of(entry.domain) for entry in proto.opset_import}):
+        proto.opset_import.add(domain=domain, version=NEWEST.get(domain, 1))
 
 
 def _choose(versions: Sequence[int], version: int) -> int:

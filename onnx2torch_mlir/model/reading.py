@@ -19,6 +19,7 @@ from onnx2torch_mlir.model.opsets import NEWEST_IR_VERSION, add_implied, read_im
 from onnx2torch_mlir.model.places import locate
 from onnx2torch_mlir.model.sources import Slim, Source, first_line, for_each_tensor, open_source
 from onnx2torch_mlir.model.tensor_checks import TensorChecker
+from onnx2torch_mlir.model.text_checks import check_text
 from onnx2torch_mlir.model.types import LoadedModel, Report, value_type
 from onnx2torch_mlir.model.weights import MappedTensor, buffer_tensor, sparse_tensor
 
@@ -89,6 +90,7 @@ class _Reader:
         )
 
     def _check(self, proto: onnx.ModelProto, report: Report) -> dict[str, int]:
+        check_text(proto)
         version = proto.ir_version
         if not 1 <= version <= NEWEST_IR_VERSION:
             shown = f"IR version {version}" if proto.HasField("ir_version") else "no IR version"
