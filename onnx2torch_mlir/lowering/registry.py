@@ -16,9 +16,12 @@ _FAMILIES = (
     "creation",
     "movement",
     "slicing",
+    "indexing",
     "reduction",
     "normalization",
     "contraction",
+    "convolution",
+    "window",
 )
 
 

@@ -1,0 +1,145 @@
+"""Convolution as one linalg.generic over a padded input: any number of spatial dims, groups, strides and dilations.
+
+A transposed convolution is the convolution of the input spread out by zeros with the mirrored kernel. Depthwise
+convolutions have no channel loops besides the group's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy
+from torch.fx import Node
+from torch_mlir import ir
+
+from onnx2torch_mlir.core.signature import Dim
+from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.lowering.builder import MapEntry
+from onnx2torch_mlir.lowering.context import Context
+from onnx2torch_mlir.lowering.contraction import multiply_add
+from onnx2torch_mlir.lowering.dtypes import op_math
+from onnx2torch_mlir.lowering.movement import transpose
+from onnx2torch_mlir.lowering.operand import Operand, Spec
+from onnx2torch_mlir.lowering.pointwise import convert, pointwise
+from onnx2torch_mlir.lowering.registry import rule
+from onnx2torch_mlir.lowering.shapes import reshape
+from onnx2torch_mlir.lowering.slicing import crop_and_pad, insert_slice, pad, simplified
+from onnx2torch_mlir.lowering.windows import spread, window_entry
+
+
+@rule("aten.convolution.default")
+def convolution(
+    ctx: Context,
+    node: Node,
+    x: Operand,
+    weight: Operand,
+    bias: Operand | None,
+    stride: Sequence[int],
+    padding: Sequence[Dim],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Operand:
+    """[N, C, *S] x [F, C/groups, *K] -> [N, F, *O]; transposed: the weight is [C, F/groups, *K]."""
+    out = ctx.spec(node)
+    spatial = x.rank - 2
+    steps, low, apart, extra = (spread(v, spatial) for v in (stride, padding, dilation, output_padding))
+    if transposed:
+        x = _spread_out(ctx, x, weight, steps, low, apart, extra, out.shape[2:])
+        weight = _channels_swapped(ctx, weight, groups)
+        steps = [1] * spatial
+    else:
+        widths: list[Dim] = [0, 0, *low]
+        x = pad(ctx, x, widths, widths, ctx.b.constant(0, x.dtype))
+    ctx.require_equal(x.shape[1], simplified(sympy.sympify(weight.shape[1]) * groups), "channels of a convolution")
+    product = _correlate(ctx, x, weight, out, steps, apart, groups, mirrored=transposed)
+    if bias is not None:
+        shaped = reshape(ctx, bias, [bias.shape[0], *[1] * spatial])
+        product = pointwise(ctx, product.spec, "add", product, shaped)
+    return convert(ctx, product, out.dtype)
+
+
+def _spread_out(
+    ctx: Context,
+    x: Operand,
+    weight: Operand,
+    steps: Sequence[int],
+    low: Sequence[Dim],
+    apart: Sequence[int],
+    extra: Sequence[int],
+    sizes: Sequence[Dim],
+) -> Operand:
+    """The input of the equivalent convolution: zeros between the elements and around them."""
+    zero = ctx.b.constant(0, x.dtype)
+    if any(s != 1 for s in steps):
+        wide = [simplified((sympy.sympify(d) - 1) * s + 1) for d, s in zip(x.shape[2:], steps, strict=True)]
+        if any(not isinstance(d, int) for d in x.shape[2:]):
+            wide = [simplified(sympy.Max(0, sympy.sympify(w))) for w in wide]
+        holes = ctx.fill(zero, x.dtype, (*x.shape[:2], *wide))
+        x = insert_slice(ctx, x, holes, [0] * x.rank, [1, 1, *steps])
+    reach = [simplified(a * (sympy.sympify(k) - 1)) for a, k in zip(apart, weight.shape[2:], strict=True)]
+    before = [simplified(sympy.sympify(r) - p) for r, p in zip(reach, low, strict=True)]
+    after = [simplified(sympy.sympify(b) + e) for b, e in zip(before, extra, strict=True)]
+    wanted = [simplified(sympy.sympify(o) + r) for o, r in zip(sizes, reach, strict=True)]
+    return crop_and_pad(ctx, x, [0, 0, *before], [0, 0, *after], zero, (*x.shape[:2], *wanted))
+
+
+def _channels_swapped(ctx: Context, weight: Operand, groups: int) -> Operand:
+    """[C, F/groups, *K] as [F, C/groups, *K]."""
+    c, f, *kernel = weight.shape
+    per_group = simplified(sympy.sympify(c) / groups)
+    split = reshape(ctx, weight, [groups, per_group, f, *kernel])
+    swapped = transpose(ctx, split, [0, 2, 1, *range(3, 3 + len(kernel))])
+    return reshape(ctx, swapped, [simplified(sympy.sympify(f) * groups), per_group, *kernel])
+
+
+def _correlate(
+    ctx: Context,
+    x: Operand,
+    weight: Operand,
+    out: Spec,
+    steps: Sequence[int],
+    apart: Sequence[int],
+    groups: int,
+    *,
+    mirrored: bool,
+) -> Operand:
+    """The sum of products; the result is in the accumulator's dtype."""
+    n, f, *sizes = out.shape
+    kernel = weight.shape[2:]
+    per_f, per_c = simplified(sympy.sympify(f) / groups), weight.shape[1]
+    depthwise = groups > 1 and per_f == 1 and per_c == 1
+    if depthwise:
+        shapes = x.shape, (groups, *kernel), out.shape
+        channels_x, channels_w, channels_out, letters = "g", "g", "g", "g"
+    elif groups > 1:
+        shapes = (n, groups, per_c, *x.shape[2:]), (groups, per_f, per_c, *kernel), (n, groups, per_f, *sizes)
+        channels_x, channels_w, channels_out, letters = "gc", "gfc", "gf", "gf"
+    else:
+        shapes = x.shape, weight.shape, out.shape
+        channels_x, channels_w, channels_out, letters = "c", "fc", "f", "f"
+    order = ["n", *letters, *(f"o{i}" for i in range(len(sizes)))]
+    summed = [*("c" if "c" in channels_x else ""), *(f"k{i}" for i in range(len(sizes)))]
+    number = {name: i for i, name in enumerate([*order, *summed])}
+    windows: list[MapEntry] = []
+    for i, (s, d, k) in enumerate(zip(steps, apart, kernel, strict=True)):
+        if mirrored and not isinstance(k, int):
+            raise refuse("O2M-L002", "a transposed convolution needs a kernel of known size", case="weight")
+        last = int(k) - 1 if mirrored else None
+        windows.append(window_entry(number[f"o{i}"], number[f"k{i}"], s, d, mirrored_at=last))
+    taps = [number[f"k{i}"] for i in range(len(kernel))]
+    places = [number[f"o{i}"] for i in range(len(kernel))]
+    operands = [reshape(ctx, v, shape) for v, shape in ((x, shapes[0]), (weight, shapes[1]))]
+    dtype = op_math(out.dtype)
+    init = ctx.full(0, dtype, shapes[2])
+    result: ir.Value = ctx.b.generic(
+        [
+            (operands[0].value, (0, *(number[c] for c in channels_x), *windows)),
+            (operands[1].value, (*(number[c] for c in channels_w), *taps)),
+        ],
+        [(init.value, (0, *(number[c] for c in channels_out), *places))],
+        "p" * len(order) + "r" * len(summed),
+        multiply_add(ctx.b, operands[0], operands[1], dtype),
+    )[0]
+    return reshape(ctx, Operand(dtype, shapes[2], result), out.shape)

@@ -1,0 +1,27 @@
+"""What convolution and pooling share: how a window's position and offset address the input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from torch_mlir import ir
+
+T = TypeVar("T")
+
+
+def spread(values: Sequence[T] | T, count: int, default: Sequence[T] | None = None) -> list[T]:
+    """One value per spatial dim: a single one stands for all, none for ``default``."""
+    given = list(values) if isinstance(values, (list, tuple)) else [values]
+    if not given and default is not None:
+        given = list(default)
+    return given * count if len(given) == 1 else given
+
+
+def window_entry(place: int, tap: int, stride: int, dilation: int, *, mirrored_at: int | None = None) -> ir.AffineExpr:
+    """``place * stride + tap * dilation``; mirrored: with ``mirrored_at - tap`` for ``tap``."""
+    first = ir.AffineExpr.get_mul(ir.AffineDimExpr.get(place), stride)
+    offset = ir.AffineDimExpr.get(tap)
+    if mirrored_at is not None:
+        offset = ir.AffineExpr.get_add(ir.AffineExpr.get_mul(offset, -1), ir.AffineConstantExpr.get(mirrored_at))
+    return ir.AffineExpr.get_add(first, ir.AffineExpr.get_mul(offset, dilation))
