@@ -1,0 +1,1 @@
+"""Converters that need code, one package per ONNX domain."""
