@@ -20,6 +20,7 @@ from onnx2torch_mlir.lowering.lowered import Lowered, Weight
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.registry import load_rules
 from onnx2torch_mlir.lowering.requirements import Requirements, bind_dims, input_symbols
+from onnx2torch_mlir.lowering.retype import retyped
 
 _SYMBOLIC = (torch.SymInt, torch.SymBool, torch.SymFloat, int, bool, float)
 _IGNORED = ("aten._assert_tensor_metadata", "aten.sym_constrain_range")
@@ -158,18 +159,6 @@ def _lower_subgraph(ctx: Context, module: GraphModule, operands: Sequence[Any]) 
             bind_dims(ctx, [operand])
         environment[node] = operand
     return _Walk(ctx, environment, None).run(module)
-
-
-def retyped(ctx: Context, operand: Operand, declared: Spec) -> Operand:
-    """``operand`` with the declared sizes; sizes that are not known to be equal are checked at run time."""
-    if operand.shape == declared.shape:
-        return operand
-    for have, want in zip(operand.shape, declared.shape, strict=True):
-        if isinstance(want, int) or ctx.sizes.knows(want):
-            ctx.require_equal(have, want, "sizes of a value that enters or leaves a branch or loop")
-    target = ctx.b.tensor_type(declared.dtype, declared.shape)
-    value = operand.value if operand.value.type == target else ctx.b.make("tensor.cast", target, operand.value)
-    return Operand(declared.dtype, declared.shape, value)
 
 
 class _Walk:

@@ -46,7 +46,7 @@ def extract_slice(
     strides: Sequence[Dim],
     shape: Sequence[Dim] | None = None,
 ) -> Operand:
-    """``tensor.extract_slice``; ``shape`` drops dims of size 1 if it is shorter than ``sizes``. The caller has checked bounds."""
+    """``tensor.extract_slice``; ``shape`` may drop dims of size 1. The caller has checked bounds."""
     result = tuple(sizes if shape is None else shape)
     groups = [ctx.slots(part) for part in (offsets, sizes, strides)]
     operation = ctx.b.op(
@@ -64,11 +64,17 @@ def extract_slice(
 
 
 def insert_slice(
-    ctx: Context, x: Operand, into: Operand, offsets: Sequence[Dim], strides: Sequence[Dim] | None = None
+    ctx: Context,
+    x: Operand,
+    into: Operand,
+    offsets: Sequence[Dim],
+    strides: Sequence[Dim] | None = None,
+    sizes: Sequence[Dim] | None = None,
 ) -> Operand:
-    """``tensor.insert_slice`` of all of ``x``. The caller has checked bounds."""
-    steps = [1] * x.rank if strides is None else strides
-    groups = [ctx.slots(part) for part in (offsets, x.shape, steps)]
+    """``tensor.insert_slice`` of all of ``x``; ``sizes`` may add dims of size 1. The caller has checked bounds."""
+    extents = x.shape if sizes is None else tuple(sizes)
+    steps = [1] * into.rank if strides is None else strides
+    groups = [ctx.slots(part) for part in (offsets, extents, steps)]
     operation = ctx.b.op(
         "tensor.insert_slice",
         [into.value.type],

@@ -1,0 +1,48 @@
+"""Cumulative sums and products: a loop along the dim for each position of the others."""
+
+from __future__ import annotations
+
+import torch
+from torch.fx import Node
+from torch_mlir import ir
+
+from onnx2torch_mlir.lowering.casts import cast
+from onnx2torch_mlir.lowering.context import Context
+from onnx2torch_mlir.lowering.dtypes import kind, op_math
+from onnx2torch_mlir.lowering.operand import Operand
+from onnx2torch_mlir.lowering.pointwise import convert
+from onnx2torch_mlir.lowering.reduction import identity_of
+from onnx2torch_mlir.lowering.registry import rule
+from onnx2torch_mlir.lowering.scalars import ROWS, emit
+from onnx2torch_mlir.lowering.slicing import dim_index
+
+
+@rule("aten.cumsum.default", "aten.cumprod.default")
+def cumulative(ctx: Context, node: Node, x: Operand, dim: int, *, dtype: torch.dtype | None = None) -> Operand:
+    """Sum or product of all elements up to each position along ``dim``; narrow floats accumulate in float32."""
+    out = ctx.spec(node)
+    if x.rank == 0:
+        return convert(ctx, x, out.dtype)
+    name = "add" if "cumsum" in str(node.target) else "mul"
+    b = ctx.b
+    wide = op_math(out.dtype)
+    body = ROWS[name].body(kind(wide))
+    assert body is not None
+    axis = dim_index(dim, x.rank)
+    order = [a for a in range(x.rank) if a != axis] + [axis]
+    bounds = [ctx.sizes.value(x.shape[a]) for a in order]
+    start = b.constant(identity_of(name, wide), wide)
+
+    def nest(here: list[ir.Value], tensor: ir.Value) -> ir.Value:
+        if len(here) < x.rank - 1:
+            return ctx.loop(bounds[len(here)], [tensor], lambda i, t: [nest([*here, i], t)])[0]
+
+        def step(i: ir.Value, total: ir.Value, t: ir.Value) -> list[ir.Value]:
+            place = dict(zip(order, [*here, i], strict=True))
+            position = [place[a] for a in range(x.rank)]
+            total = emit(b, body, total, cast(b, ctx.at(x, position), x.dtype, wide))
+            return [total, b.make("tensor.insert", t.type, cast(b, total, wide, out.dtype), t, *position)]
+
+        return ctx.loop(bounds[-1], [start, tensor], step)[1]
+
+    return Operand(out.dtype, out.shape, nest([], ctx.empty(out.dtype, out.shape)))
