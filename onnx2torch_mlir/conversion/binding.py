@@ -135,4 +135,4 @@ def _run_time_sizes(builder: ProgramBuilder, value: Value, name: str) -> list[An
     elif value.rank > 1:
         raise refuse("O2M-C005", f"input {name} has rank {value.rank}, not 0 or 1", case=name)
     flat = builder.reshape(value, [count])
-    return [builder.item(builder.select(flat, 0, index)) for index in range(count)]
+    return [builder.item(builder.select(flat, 0, index), signed=True) for index in range(count)]

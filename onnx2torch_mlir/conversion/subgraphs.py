@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import Refusal, Severity, refuse
 
@@ -28,13 +29,25 @@ class SubGraph:
         """Number of inputs."""
         return len(self.graph.inputs)
 
-    def __call__(self, inputs: Sequence[Value] = ()) -> list[Value]:
-        """The outputs, for ``inputs``.
+    @property
+    def outputs(self) -> int:
+        """Number of outputs."""
+        return len(self.graph.outputs)
+
+    def __call__(self, g: ProgramBuilder, inputs: Sequence[Value] = ()) -> list[Value]:
+        """The outputs, for ``inputs``, with the nodes converted into ``g`` (the program, or a sub-program of it).
 
         Raises:
             Refusal: with the findings of the nodes inside.
         """
         converter = self.converter
+        outer, converter.builder = converter.builder, g
+        try:
+            return self._convert(converter, inputs)
+        finally:
+            converter.builder = outer
+
+    def _convert(self, converter: GraphConverter, inputs: Sequence[Value]) -> list[Value]:
         before = len(converter.findings)
         for formal, value in zip(self.graph.inputs, inputs, strict=True):
             converter.values[formal] = value

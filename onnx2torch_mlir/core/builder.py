@@ -8,6 +8,7 @@ ONNX node that is being converted.
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +51,7 @@ class ProgramBuilder(Calls):
 
     def __post_init__(self) -> None:
         self.graph = torch.fx.Graph()
+        self.modules = torch.nn.Module()
         self.inputs: list[Value] = []
         self.constants: list[Constant] = []
         self.origin: str = ""
@@ -58,6 +60,7 @@ class ProgramBuilder(Calls):
         self._first_input: torch.fx.Node | None = None
         self._asserted: set[sympy.Basic] = set()
         self._full_cache: dict[Any, Value] = {}
+        self._size_of: dict[sympy.Basic, sympy.Symbol] = {}
 
     # --- inputs and constants -------------------------------------------------------------------------------------
 
@@ -139,16 +142,51 @@ class ProgramBuilder(Calls):
         node.meta["val"] = tuple(self.table.fake(item.dtype, item.shape) for item in result)
         return tuple(_Projection(self, node, index, item) for index, item in enumerate(result))
 
+    def emit_higher_order(
+        self,
+        operator: Any,
+        name: str,
+        modules: Sequence[torch.fx.GraphModule],
+        operands: Sequence[Any],
+        result: tuple[shapes.TensorType, ...],
+        before: Sequence[torch.fx.Node] = (),
+    ) -> tuple[Value, ...]:
+        """Append a call of a control-flow operator with its sub-programs, which become modules of the program."""
+        references = []
+        for module in modules:
+            target = self._unique(name)
+            self.modules.add_module(target, module)
+            node = self.graph.get_attr(target)
+            self.stamp(node)
+            references.append(node)
+        node = self.graph.call_function(operator, (*before, *references, *operands))
+        self.stamp(node)
+        node.meta["val"] = tuple(self.table.fake(item.dtype, item.shape) for item in result)
+        values = tuple(_Projection(self, node, index, item) for index, item in enumerate(result))
+        for value in values:
+            if any(isinstance(size, sympy.Symbol) and not self.symbols.is_bound(size) for size in value.shape):
+                self._bind(value.node, value.shape)
+        return values
+
+    def node_of(self, value: Value) -> torch.fx.Node:
+        """The node of ``value`` in this program."""
+        return value.node if value.builder is self else self.adopt(value)
+
+    def adopt(self, value: Value) -> torch.fx.Node:
+        """A node for a value of another program: only sub-programs have one (they capture it)."""
+        raise LookupError(f"{value!r} belongs to another program")
+
     def lower_arguments(self, argument: Any) -> Any:
         """``argument`` as FX takes it: nodes for values, and for sizes that are expressions."""
         if isinstance(argument, Value):
-            return argument.node
+            return self.node_of(argument)
         if isinstance(argument, list | tuple):
             return type(argument)(self.lower_arguments(item) for item in argument)
         if isinstance(argument, dict):
             return {key: self.lower_arguments(item) for key, item in argument.items()}
         if isinstance(argument, sympy.Basic):
-            return self.symbols.node(self.table.simplify(argument))
+            size = self.table.simplify(argument)
+            return size if isinstance(size, int) else self.symbols.node(size)
         return argument
 
     # --- sizes and assertions -------------------------------------------------------------------------------------
@@ -199,25 +237,56 @@ class ProgramBuilder(Calls):
                     chosen = size
                     continue
                 self.require_equal(chosen, size, "sizes of operands that are broadcast together")
-                if isinstance(size, int):
-                    chosen = size
+                chosen = size if isinstance(size, int) else self.table.simplify(chosen)
             result.append(chosen)
         return tuple(result)
 
-    def item(self, value: Value) -> Dim:
+    def item(self, value: Value, *, signed: bool = False) -> Dim:
         """The only element of an integer value as a size: known, or a data-dependent symbol.
+
+        A size is asserted to be at least 0 when the program runs; a ``signed`` one may be any number and becomes a size
+        through `as_size`.
 
         Source: ``aten::_local_scalar_dense``.
         """
         known = value.dims()
-        if known is not None:
-            return known[0]
-        symbol = self.table.new_symbol(f"value of {self.origin or 'a tensor'}")
-        node = self.graph.call_function(torch.ops.aten._local_scalar_dense.default, (value.node,))
+        return known[0] if known is not None else self._read(self.node_of(value), signed)
+
+    def _read(self, tensor: torch.fx.Node, signed: bool) -> sympy.Symbol:
+        symbol = self.table.new_symbol(f"value of {self.origin or 'a tensor'}", signed=signed)
+        node = self.graph.call_function(torch.ops.aten._local_scalar_dense.default, (tensor,))
         node.meta["val"] = self.table.symint(symbol)
         self.stamp(node)
         self.symbols.define(symbol, node)
+        if not signed:
+            self.require(sympy.Ge(symbol, 0), f"a size computed by {self.origin or 'the program'} is negative")
         return symbol
+
+    def as_size(self, dim: Dim) -> Dim:
+        """``dim`` as the size of an axis: itself, or a size with its value where it holds a number of either sign.
+
+        Raises:
+            Refusal: O2M-C006 where it is known to be negative.
+        """
+        if isinstance(dim, int) and dim < 0:
+            raise refuse("O2M-C006", f"{dim} cannot be a size")
+        dim = self.table.simplify(dim)
+        return self.opaque_size(dim) if D.has_signed(dim) and not D.is_nonnegative(dim) else dim
+
+    def opaque_size(self, dim: Dim) -> Dim:
+        """A symbol of its own for the value of ``dim``, asserted to be at least 0: keeps piecewise sizes out of shapes."""
+        if isinstance(dim, int):
+            return dim
+        if dim not in self._size_of:
+            node = self.symbols.node(dim)
+            if node.target is torch.ops.aten._local_scalar_dense.default:
+                tensor = node.args[0]
+            else:
+                tensor = self.call("aten.scalar_tensor.default", dim, dtype=torch.int64).node
+            self._size_of[dim] = self._read(tensor, signed=False)
+            if isinstance(dim, sympy.Symbol):
+                self.table.merge(self._size_of[dim], dim)
+        return self._size_of[dim]
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
@@ -308,8 +377,6 @@ class _Projection(Value):
     def node(self) -> torch.fx.Node:
         """The ``getitem`` node."""
         if self._node is None:
-            import operator
-
             node = self.builder.graph.call_function(operator.getitem, (self._source, self._index))
             node.meta["onnx_node"] = self._source.meta["onnx_node"]
             node.meta["val"] = self.builder.table.fake(self.dtype, self.shape)

@@ -90,7 +90,9 @@ class Calls(ABC):
             rest = D.product(item for item in sizes if item != -1)
             whole = D.product(x.shape)
             inferred = D.exact_div(whole, rest) if rest != 0 else 0
-            sizes = [(D.floor_div(whole, rest) if inferred is None else inferred) if s == -1 else s for s in sizes]
+            if inferred is None:
+                inferred = D.floor_div(whole, D.maximum(rest, 1))
+            sizes = [inferred if s == -1 else s for s in sizes]
         if len(sizes) == x.rank and all(D.known_equal(a, b) for a, b in zip(sizes, x.shape, strict=True)):
             return x
         return self.call("aten.view.default", x, sizes)

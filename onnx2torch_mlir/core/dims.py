@@ -125,16 +125,34 @@ def known_equal(a: Dim, b: Dim) -> bool | None:
     return None
 
 
+SIGNED_FROM = 1_000_000
+"""Symbols numbered from here on are numbers of either sign (starts, ends, pads); those below are sizes."""
+
+
+def is_signed(symbol: sympy.Basic) -> bool:
+    """Whether ``symbol`` stands for a number that may be negative, rather than for a size."""
+    number = str(symbol).lstrip("su")
+    return number.isdecimal() and int(number) >= SIGNED_FROM
+
+
+def has_signed(dim: Dim) -> bool:
+    """Whether a number of either sign occurs in ``dim``."""
+    return not isinstance(dim, int) and any(is_signed(symbol) for symbol in dim.free_symbols)
+
+
 _twins: dict[sympy.Symbol, sympy.Symbol] = {}
 
 
 def _twin(symbol: sympy.Symbol) -> sympy.Symbol:
-    return _twins.setdefault(symbol, sympy.Symbol(symbol.name, integer=True, nonnegative=True))
+    if symbol not in _twins:
+        assumptions = {} if is_signed(symbol) else {"nonnegative": True}
+        _twins[symbol] = sympy.Symbol(symbol.name, integer=True, **assumptions)
+    return _twins[symbol]
 
 
 @functools.lru_cache(maxsize=65536)
 def is_nonnegative(dim: Dim) -> bool:
-    """Whether the expression is provably at least 0, given that every symbol is (all symbols are sizes)."""
+    """Whether the expression is provably at least 0, given that every symbol of a size is."""
     if isinstance(dim, int):
         return dim >= 0
     constant, rest = dim.as_coeff_Add()
@@ -158,12 +176,23 @@ class DimTable:
         self.by_name: dict[str, sympy.Symbol] = {}
         self._symints: dict[sympy.Expr, torch.SymInt] = {}
         self._fakes: dict[tuple[torch.dtype, tuple[Dim, ...]], FakeTensor] = {}
-        self._equalities: dict[sympy.Symbol, sympy.Expr] = {}
+        self._equalities: dict[sympy.Expr, sympy.Expr] = {}
+        self._signed = 0
 
-    def new_symbol(self, name: str) -> sympy.Symbol:
-        """A fresh symbol for a size of at least 0."""
-        size = self.shape_env.create_unbacked_symint()
-        torch._check(size >= 0)
+    def new_symbol(self, name: str, *, signed: bool = False) -> sympy.Symbol:
+        """A fresh symbol for a size of at least 0, or for a ``signed`` number that is only known at run time.
+
+        The two kinds are told apart by their numbers (`is_signed`): the algebra never takes a signed one to be positive.
+        """
+        if signed:
+            counter = self.shape_env.unbacked_symint_counter
+            self.shape_env.unbacked_symint_counter = SIGNED_FROM + self._signed
+            self._signed += 1
+            size = self.shape_env.create_unbacked_symint()
+            self.shape_env.unbacked_symint_counter = counter
+        else:
+            size = self.shape_env.create_unbacked_symint()
+            torch._check(size >= 0)
         symbol = size.node.expr
         self.names[str(symbol)] = name
         self._symints[symbol] = size
@@ -182,6 +211,10 @@ class DimTable:
             self._equalities[b] = sympy.sympify(a)
         elif isinstance(a, sympy.Symbol) and (isinstance(b, int) or a not in b.free_symbols):
             self._equalities[a] = sympy.sympify(b)
+        else:
+            for clipped, plain in ((a, b), (b, a)):
+                if isinstance(clipped, sympy.Min | sympy.Max) and plain in map(to_dim, clipped.args):
+                    self._equalities[clipped] = sympy.sympify(plain)
 
     def simplify(self, dim: Dim) -> Dim:
         """``dim`` with what the program asserts about its symbols put in."""

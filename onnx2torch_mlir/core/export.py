@@ -23,6 +23,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from onnx2torch_mlir.core.builder import Constant, ProgramBuilder
+from onnx2torch_mlir.core.dims import is_signed
 from onnx2torch_mlir.core.values import Value
 
 
@@ -75,7 +76,7 @@ def finish(builder: ProgramBuilder, outputs: Sequence[Value]) -> ExportedProgram
     )
     state = {constant.node.name: constant.load() for constant in used}
     return ExportedProgram(
-        root=torch.nn.Module(),
+        root=builder.modules,
         graph=graph,
         graph_signature=ExportGraphSignature(input_specs, output_specs),
         state_dict=state,
@@ -87,7 +88,7 @@ def finish(builder: ProgramBuilder, outputs: Sequence[Value]) -> ExportedProgram
 
 def _ranges(builder: ProgramBuilder) -> dict[sympy.Symbol, Any]:
     return {
-        symbol: ValueRanges(0, int_oo)
+        symbol: ValueRanges(-int_oo if is_signed(symbol) else 0, int_oo)
         for symbol in (sympy.Symbol(name, integer=True) for name in builder.table.names)
     }
 

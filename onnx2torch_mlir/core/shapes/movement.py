@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 @rule("aten.view.default")
 def view(builder: ProgramBuilder, x: Value, size: Sequence[Dim]) -> TensorType:
     """``size`` without -1; the number of elements must be the same."""
+    size = [builder.as_size(to_dim(item)) for item in size]
     builder.require_equal(D.product(x.shape), D.product(size), "number of elements of a reshape")
-    return TensorType(x.dtype, tuple(map(to_dim, size)))
+    return TensorType(x.dtype, tuple(size))
 
 
 @rule("aten.permute.default")
@@ -37,10 +38,11 @@ def permute(builder: ProgramBuilder, x: Value, dims: Sequence[int]) -> TensorTyp
 @rule("aten.expand.default")
 def expand(builder: ProgramBuilder, x: Value, size: Sequence[Dim]) -> TensorType:
     """``size``, to which every axis of ``x`` of size 1 is repeated."""
+    size = [builder.as_size(to_dim(item)) for item in size]
     for own, wanted in zip(x.shape, size[len(size) - x.rank :], strict=True):
         if own != 1:
             builder.require_equal(own, wanted, "sizes of an expansion")
-    return TensorType(x.dtype, tuple(map(to_dim, size)))
+    return TensorType(x.dtype, tuple(size))
 
 
 @rule("aten.unsqueeze.default")
@@ -98,7 +100,7 @@ def pad(builder: ProgramBuilder, x: Value, pad: Sequence[Dim], value: float = 0)
     shape = list(x.shape)
     for position in range(len(pad) // 2):
         axis = x.rank - 1 - position
-        shape[axis] = to_dim(shape[axis] + pad[2 * position] + pad[2 * position + 1])
+        shape[axis] = builder.as_size(to_dim(shape[axis] + pad[2 * position] + pad[2 * position + 1]))
     return TensorType(x.dtype, tuple(shape))
 
 
@@ -146,7 +148,7 @@ def scatter(builder: ProgramBuilder, x: Value, *args: Any, **kwargs: Any) -> Ten
 @rule("aten.full.default")
 def full(builder: ProgramBuilder, size: Sequence[Dim], fill_value: Any, *, dtype: torch.dtype) -> TensorType:
     """``size`` of ``dtype``."""
-    return TensorType(dtype, tuple(map(to_dim, size)))
+    return TensorType(dtype, tuple(builder.as_size(to_dim(item)) for item in size))
 
 
 @rule("aten.arange.start_step")

@@ -1,0 +1,239 @@
+"""Control flow: sub-programs of torch's higher-order operators ``cond``, ``while_loop`` and ``scan``.
+
+A sub-program is built by a builder of its own that shares the symbols; a value of an outer program that it uses is
+captured: it becomes an extra operand of the operator and a placeholder inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import sympy
+import torch
+import torch.fx
+
+from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.shapes import TensorType
+from onnx2torch_mlir.core.signature import Dim
+from onnx2torch_mlir.core.symbolic_nodes import SymbolicNodes
+from onnx2torch_mlir.core.values import Value
+from onnx2torch_mlir.diagnostics import refuse
+
+Body = Callable[[ProgramBuilder, list[Value]], list[Value]]
+
+
+class SubGraph(Protocol):
+    """A graph attribute as a converter sees it: call it to convert its nodes into a program."""
+
+    @property
+    def arity(self) -> int:
+        """Number of inputs."""
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs."""
+
+    def __call__(self, g: ProgramBuilder, inputs: Sequence[Value] = ()) -> list[Value]:
+        """The outputs for ``inputs``, computed in ``g``."""
+
+
+class _CapturingSymbols(SymbolicNodes):
+    """Sizes inside a sub-program: what only the outer program knows is captured."""
+
+    def __init__(self, builder: SubProgramBuilder) -> None:
+        super().__init__(builder)
+        self._sub = builder
+
+    def node(self, expression: sympy.Basic) -> Any:
+        """As in the base class; a symbol of the outer program becomes an operand."""
+        if isinstance(expression, sympy.Symbol) and not super().is_bound(expression):
+            outer = self._sub.parent.symbols.node(expression)
+            inner = self._sub.capture_node(outer, str(expression))
+            inner.meta["val"] = self._sub.table.symint(expression)
+            self.define(expression, inner)
+            return inner
+        return super().node(expression)
+
+    def is_bound(self, symbol: sympy.Symbol) -> bool:
+        """Whether this program or one around it can compute ``symbol``."""
+        return super().is_bound(symbol) or self._sub.parent.symbols.is_bound(symbol)
+
+
+class SubProgramBuilder(ProgramBuilder):
+    """Builds the body of a control-flow operator inside ``parent``."""
+
+    def __init__(self, parent: ProgramBuilder) -> None:
+        super().__init__(parent.table)
+        self.parent = parent
+        self.origin = parent.origin
+        self.symbols = _CapturingSymbols(self)
+        self.captured: list[torch.fx.Node] = []
+        self._inner: dict[torch.fx.Node, torch.fx.Node] = {}
+        self._anchor: torch.fx.Node | None = None
+
+    def parameter(self, name: str, type_: TensorType) -> Value:
+        """A placeholder of the body."""
+        node = self.graph.placeholder(self._unique(name))
+        self._anchor = node
+        return self._value(node, type_.dtype, type_.shape, name)
+
+    def adopt(self, value: Value) -> torch.fx.Node:
+        """A node in this program for a value of an outer one."""
+        return self.capture_node(self.parent.node_of(value), value.name or "captured")
+
+    def capture_node(self, outer: torch.fx.Node, name: str) -> torch.fx.Node:
+        """The placeholder that stands for a node of the outer program."""
+        if outer not in self._inner:
+            with self._after_placeholders():
+                node = self.graph.placeholder(self._unique(name))
+            self._anchor = node
+            node.meta.update(outer.meta)
+            self._inner[outer] = node
+            self.captured.append(outer)
+        return self._inner[outer]
+
+    def materialize(self, value: Value) -> torch.fx.Node:
+        """Constants of the model are lifted in the outermost program and captured."""
+        contents = value._contents
+        if value._load is not None or (isinstance(contents, torch.Tensor) and contents.numel() != 1):
+            outer = Value(self.parent, value.dtype, value.shape, contents=contents, load=value._load, name=value.name)
+            return self.adopt(outer)
+        return super().materialize(value)
+
+    def _after_placeholders(self) -> Any:
+        if self._anchor is not None:
+            return self.graph.inserting_after(self._anchor)
+        return self.graph.inserting_before(next(iter(self.graph.nodes), None))
+
+    def module(self, outputs: Sequence[Value], *, bare: bool = False) -> torch.fx.GraphModule:
+        """The finished body, giving a tuple, or its only output ``bare``; an output that is a placeholder is copied, since the operators allow no aliases."""
+        nodes = []
+        for value in outputs:
+            node = self.node_of(value)
+            if node.op == "placeholder" or node in nodes:
+                node = self.call("aten.clone.default", _known_node(self, value, node)).node
+            nodes.append(node)
+        self.graph.output(nodes[0] if bare else tuple(nodes))
+        self.graph.eliminate_dead_code()
+        return torch.fx.GraphModule(self.modules, self.graph)
+
+
+def _known_node(builder: ProgramBuilder, value: Value, node: torch.fx.Node) -> Value:
+    return Value(builder, value.dtype, value.shape, node=node)
+
+
+def scan(
+    g: ProgramBuilder, body: Body, init: Sequence[Value], sequences: Sequence[Value], length: Dim
+) -> tuple[list[Value], list[Value]]:
+    """Run ``body`` over the first axis of ``sequences``; gives the last carries and the stacked other results.
+
+    ``body`` gets the carries and one element of each sequence, and returns the new carries, then what is stacked.
+
+    Source: `torch._higher_order_ops.scan`.
+
+    Raises:
+        Refusal: O2M-C003 where a carry changes its type.
+    """
+    inner = SubProgramBuilder(g)
+    carries = [inner.parameter(f"carry{i}", TensorType(value.dtype, value.shape)) for i, value in enumerate(init)]
+    elements = [
+        inner.parameter(f"element{i}", TensorType(value.dtype, value.shape[1:])) for i, value in enumerate(sequences)
+    ]
+    results = body(inner, [*carries, *elements])
+    types = [TensorType(value.dtype, value.shape) for value in results]
+    for before, after in zip(carries, types, strict=False):
+        if before.dtype is not after.dtype or before.rank != len(after.shape):
+            raise refuse("O2M-C003", f"a value carried by a loop changes from {before!r} to {after}")
+        for own, new in zip(before.shape, after.shape, strict=True):
+            g.require_equal(own, new, "size of a value carried by a loop")
+    module = inner.module(results)
+    carried = [TensorType(value.dtype, value.shape) for value in init]
+    stacked = [TensorType(item.dtype, (length, *item.shape)) for item in types[len(init) :]]
+    operands = ([g.node_of(value) for value in init], [g.node_of(value) for value in sequences], tuple(inner.captured))
+    outputs = g.emit_higher_order(torch.ops.higher_order.scan, "scan_body", [module], operands, (*carried, *stacked))
+    return list(outputs[: len(init)]), list(outputs[len(init) :])
+
+
+def cond(g: ProgramBuilder, condition: Value, bodies: tuple[Body, Body]) -> list[Value]:
+    """``bodies[0]`` if the 0-d bool ``condition`` holds, else ``bodies[1]``.
+
+    A size in which the two results differ becomes a data-dependent size.
+
+    Source: `torch.cond`.
+
+    Raises:
+        Refusal: O2M-C003 where the two give different dtypes or ranks.
+    """
+    builders = [SubProgramBuilder(g), SubProgramBuilder(g)]
+    results = [body(builder, []) for body, builder in zip(bodies, builders, strict=True)]
+    types = []
+    for first, second in zip(*results, strict=True):
+        if first.dtype is not second.dtype or first.rank != second.rank:
+            raise refuse("O2M-C003", f"the branches give {first!r} and {second!r}")
+        shape = tuple(
+            a if a == b else g.table.new_symbol(f"size of {g.origin}")
+            for a, b in zip(first.shape, second.shape, strict=True)
+        )
+        types.append(TensorType(first.dtype, shape))
+    captured: list[torch.fx.Node] = list(dict.fromkeys(node for builder in builders for node in builder.captured))
+    modules = [
+        _with_operands(builder, captured).module(result) for builder, result in zip(builders, results, strict=True)
+    ]
+    captured = list(dict.fromkeys([*captured, *(node for builder in builders for node in builder.captured)]))
+    operands = (tuple(captured),)
+    outputs = g.emit_higher_order(
+        torch.ops.higher_order.cond, "branch", modules, operands, tuple(types), before=(g.node_of(condition),)
+    )
+    return list(outputs)
+
+
+def _with_operands(builder: SubProgramBuilder, captured: Sequence[torch.fx.Node]) -> SubProgramBuilder:
+    """The placeholders of ``builder`` in the order of ``captured``, with unused ones for what only others use."""
+    nodes = [builder.capture_node(outer, "captured") for outer in captured]
+    first = next(iter(builder.graph.nodes))
+    for node in nodes:
+        if node is first:
+            first = first.next
+        else:
+            first.prepend(node)
+    builder._anchor = nodes[-1] if nodes else None
+    return builder
+
+
+def while_loop(
+    g: ProgramBuilder, condition: Body, body: Body, init: Sequence[Value], types: Sequence[TensorType] | None = None
+) -> list[Value]:
+    """Run ``body`` on the carries as long as ``condition`` (a 0-d bool of them) holds; gives the last carries.
+
+    ``types`` are the carries' types inside, where they are wider than those of ``init`` (a size that changes is a symbol).
+
+    Source: `torch._higher_order_ops.while_loop`.
+
+    Raises:
+        Refusal: O2M-C003 where a carry changes its dtype or rank.
+    """
+    types = list(types or [TensorType(value.dtype, value.shape) for value in init])
+    builders = [SubProgramBuilder(g), SubProgramBuilder(g)]
+    results = []
+    for builder, function in zip(builders, (condition, body), strict=True):
+        results.append(function(builder, [builder.parameter(f"carry{i}", type_) for i, type_ in enumerate(types)]))
+    for before, after in zip(types, results[1], strict=True):
+        if before.dtype is not after.dtype or len(before.shape) != after.rank:
+            raise refuse("O2M-C003", f"a value carried by a loop changes from {before} to {after!r}")
+    captured = list(dict.fromkeys(node for builder in builders for node in builder.captured))
+    modules = []
+    for builder, result in zip(builders, results, strict=True):
+        carries = [node for node in builder.graph.nodes if node.op == "placeholder"][: len(types)]
+        for outer in captured:
+            builder.capture_node(outer, "captured")
+        position = carries[-1]
+        for outer in captured:
+            node = builder._inner[outer]
+            position.append(node)
+            position = node
+        builder._anchor = position
+        modules.append(builder.module(result, bare=builder is builders[0]))
+    operands = (tuple(g.node_of(value) for value in init), tuple(captured))
+    outputs = g.emit_higher_order(torch.ops.higher_order.while_loop, "loop", modules, operands, tuple(types))
+    return list(outputs)

@@ -1,0 +1,209 @@
+"""RNN, GRU and LSTM: one loop over time (``scan``), one cell function per operator.
+
+Source: https://onnx.ai/onnx/operators/onnx__LSTM.html and its neighbours. The products of the input with the weights are
+taken for all steps at once, before the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.subprograms import scan
+from onnx2torch_mlir.core.values import Value
+from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.families.recurrent_activations import Activation, activations_of
+
+DIRECTIONS = {"forward": (False,), "foward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+"""Whether each direction runs backwards; the misspelt name is the default that the standard gives GRU-1."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a cell function needs beside the states: recurrent weights [H, G*H], biases, peepholes, activations."""
+
+    hidden: int
+    recurrent: Value
+    recurrent_bias: Value | None
+    peepholes: tuple[Value, ...]
+    functions: tuple[Activation, ...]
+    clip: float | None
+    flag: bool
+
+    def activate(self, g: ProgramBuilder, index: int, x: Value) -> Value:
+        """Activation ``index`` of ``x``, clipped before."""
+        if self.clip is not None:
+            x = g.call("aten.clamp.default", x, -self.clip, self.clip)
+        return self.functions[index](g, x)
+
+    def gates(self, g: ProgramBuilder, x: Value, count: int) -> list[Value]:
+        """``x`` [B, count*H] cut into its gates."""
+        return [g.slice(x, 1, i * self.hidden, (i + 1) * self.hidden) for i in range(count)]
+
+
+Step = Callable[[ProgramBuilder, Cell, Value, list[Value]], list[Value]]
+"""``step(g, cell, x, states)``: ``x`` is the step's input times the weights, [B, G*H]; gives the new states, H first."""
+
+
+def rnn_step(g: ProgramBuilder, cell: Cell, x: Value, states: list[Value]) -> list[Value]:
+    """Ht = f(Xt*W + Ht-1*R + b)."""
+    return [cell.activate(g, 0, g.add(x, _recur(g, cell, states[0])))]
+
+
+def gru_step(g: ProgramBuilder, cell: Cell, x: Value, states: list[Value]) -> list[Value]:
+    """Gates z, r, h; ``cell.flag`` is linear_before_reset."""
+    (hidden,) = states
+    xz, xr, xh = cell.gates(g, x, 3)
+    if cell.flag:
+        rz, rr, rh = cell.gates(g, _recur(g, cell, hidden), 3)
+        update = cell.activate(g, 0, g.add(xz, rz))
+        reset = cell.activate(g, 0, g.add(xr, rr))
+        candidate = cell.activate(g, 1, g.add(xh, g.mul(reset, rh)))
+    else:
+        weights = g.slice(cell.recurrent, 1, 0, 2 * cell.hidden), g.slice(
+            cell.recurrent, 1, 2 * cell.hidden, 3 * cell.hidden
+        )
+        bias = cell.recurrent_bias
+        gates = g.call("aten.mm.default", hidden, weights[0])
+        if bias is not None:
+            gates = g.add(gates, g.slice(bias, 0, 0, 2 * cell.hidden))
+        rz, rr = cell.gates(g, gates, 2)
+        update = cell.activate(g, 0, g.add(xz, rz))
+        reset = cell.activate(g, 0, g.add(xr, rr))
+        rh = g.call("aten.mm.default", g.mul(reset, hidden), weights[1])
+        if bias is not None:
+            rh = g.add(rh, g.slice(bias, 0, 2 * cell.hidden, 3 * cell.hidden))
+        candidate = cell.activate(g, 1, g.add(xh, rh))
+    return [g.add(g.mul(g.sub(1.0, update), candidate), g.mul(update, hidden))]
+
+
+def lstm_step(g: ProgramBuilder, cell: Cell, x: Value, states: list[Value]) -> list[Value]:
+    """Gates i, o, f, c; ``cell.flag`` is input_forget."""
+    hidden, memory = states
+    i, o, f, c = cell.gates(g, g.add(x, _recur(g, cell, hidden)), 4)
+    if cell.peepholes:
+        i = g.add(i, g.mul(cell.peepholes[0], memory))
+        f = g.add(f, g.mul(cell.peepholes[2], memory))
+    i = cell.activate(g, 0, i)
+    f = g.sub(1.0, i) if cell.flag else cell.activate(g, 0, f)
+    memory = g.add(g.mul(f, memory), g.mul(i, cell.activate(g, 1, c)))
+    if cell.peepholes:
+        o = g.add(o, g.mul(cell.peepholes[1], memory))
+    o = cell.activate(g, 0, o)
+    return [g.mul(o, cell.activate(g, 2, memory)), memory]
+
+
+def _recur(g: ProgramBuilder, cell: Cell, hidden: Value) -> Value:
+    product = g.call("aten.mm.default", hidden, cell.recurrent)
+    return product if cell.recurrent_bias is None else g.add(product, cell.recurrent_bias)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One recurrent operator: its step, number of gates and states, and default activations."""
+
+    step: Step
+    gates: int
+    states: int
+    defaults: tuple[str, ...]
+
+
+RNN = Layer(rnn_step, 1, 1, ("Tanh",))
+GRU = Layer(gru_step, 3, 1, ("Sigmoid", "Tanh"))
+LSTM = Layer(lstm_step, 4, 2, ("Sigmoid", "Tanh", "Tanh"))
+
+
+def recurrent(
+    g: ProgramBuilder,
+    layer: Layer,
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Value | None,
+    sequence_lens: Value | None,
+    initial: Sequence[Value | None],
+    peepholes: Value | None,
+    *,
+    activations: Sequence[str] | None,
+    alphas: Sequence[float] | None,
+    betas: Sequence[float] | None,
+    clip: float | None,
+    direction: str,
+    hidden_size: int | None,
+    flag: bool,
+    layout: int,
+) -> tuple[Value, ...]:
+    """Y [S, D, B, H] and the last states [D, B, H]; batch-first where ``layout`` is 1.
+
+    Raises:
+        Refusal: O2M-C003 for a direction or activation that ONNX does not have, O2M-C006 for weights that do not fit.
+    """
+    if direction not in DIRECTIONS:
+        raise refuse("O2M-C005", f"there is no direction {direction!r}", case="direction")
+    if layout:
+        x = g.permute(x, [1, 0, 2])
+        initial = [None if item is None else g.permute(item, [1, 0, 2]) for item in initial]
+    flips = DIRECTIONS[direction]
+    hidden = r.shape[2]
+    if not isinstance(hidden, int):
+        raise refuse("O2M-C003", "the hidden size is only known at run time", case="R")
+    if hidden_size is not None and hidden_size != hidden:
+        raise refuse("O2M-C006", f"hidden_size is {hidden_size}, the weights have {hidden}", case="hidden_size")
+    functions = activations_of(layer.defaults, len(flips), activations, alphas, betas)
+    length, batch = x.shape[0], x.shape[1]
+    outputs, finals = [], []
+    for index, reverse in enumerate(flips):
+        states = [
+            g.full([batch, hidden], 0, x.dtype) if item is None else g.select(item, 0, index) for item in initial
+        ]
+        bias = None if b is None else g.select(b, 0, index)
+        width = layer.gates * hidden
+        inner = Cell(
+            hidden,
+            g.permute(g.select(r, 0, index), [1, 0]),
+            None if bias is None else g.slice(bias, 0, width, 2 * width),
+            ()
+            if peepholes is None
+            else tuple(g.slice(g.select(peepholes, 0, index), 0, k * hidden, (k + 1) * hidden) for k in range(3)),
+            functions[index],
+            clip,
+            flag,
+        )
+        steps = g.call("aten.flip.default", x, [0]) if reverse else x
+        steps = g.matmul(steps, g.permute(g.select(w, 0, index), [1, 0]))
+        if bias is not None:
+            steps = g.add(steps, g.slice(bias, 0, 0, width))
+        sequences = [steps]
+        if sequence_lens is not None:
+            sequences.append(_inside(g, sequence_lens, length, reverse))
+        carried, stacked = scan(g, partial(_step, layer, inner), states, sequences, length)
+        result = stacked[0]
+        outputs.append(g.call("aten.flip.default", result, [0]) if reverse else result)
+        finals.append(carried)
+    y = g.cat([g.unsqueeze(item, 1) for item in outputs], 1)
+    last = [g.cat([g.unsqueeze(item[k], 0) for item in finals], 0) for k in range(layer.states)]
+    if layout:
+        y = g.permute(y, [2, 0, 1, 3])
+        last = [g.permute(item, [1, 0, 2]) for item in last]
+    return (y, *last)
+
+
+def _inside(g: ProgramBuilder, sequence_lens: Value, length: object, reverse: bool) -> Value:
+    """[S, B, 1]: whether a step lies inside its sequence."""
+    steps = g.arange(0, length)  # type: ignore[arg-type]
+    if reverse:
+        steps = g.call("aten.flip.default", steps, [0])
+    lens = g.cast(sequence_lens, steps.dtype)
+    return g.unsqueeze(g.binary("lt", g.unsqueeze(steps, 1), g.unsqueeze(lens, 0)), 2)
+
+
+def _step(layer: Layer, cell: Cell, g: ProgramBuilder, values: list[Value]) -> list[Value]:
+    states, (x, *masks) = values[: layer.states], values[layer.states :]
+    new = layer.step(g, cell, x, states)
+    output = new[0]
+    if masks:
+        new = [g.where(masks[0], after, before) for after, before in zip(new, states, strict=True)]
+        output = g.where(masks[0], output, 0.0)
+    return [*new, output]

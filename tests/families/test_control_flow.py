@@ -1,0 +1,130 @@
+"""If, Loop and Scan: folded, unrolled, counted and general forms, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import onnx.numpy_helper
+from onnx import TensorProto as T
+from onnx import helper as h
+
+from onnx2torch_mlir.conversion import convert
+from onnx2torch_mlir.model import read
+from tests.one_node import eager, native_run, reference, to_array
+
+NATIVE = False
+
+
+def check(nodes, inputs, outputs, feeds, *, initializers=(), opset=17):
+    graph = h.make_graph(nodes, "g", inputs, outputs, list(initializers))
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)], ir_version=8)
+    wanted = reference(model, feeds)
+    converted = convert(read(model))
+    arrays = [feeds[spec.name] for spec in converted.inputs]
+    runs = [[to_array(item) for item in eager(converted, arrays)]]
+    if NATIVE:
+        runs.append(native_run(converted, arrays))
+    for results in runs:
+        for result, want in zip(results, wanted, strict=True):
+            np.testing.assert_allclose(result, want, rtol=1e-5)
+    return converted
+
+
+def value(name, element, shape):
+    return h.make_tensor_value_info(name, element, shape)
+
+
+def constant(name, array):
+    return onnx.numpy_helper.from_array(np.asarray(array), name)
+
+
+def branches(first="Relu", second="Neg"):
+    return {
+        key: h.make_graph([h.make_node(op, ["x"], [f"{key}_y"])], key, [], [value(f"{key}_y", T.FLOAT, None)])
+        for key, op in (("then_branch", first), ("else_branch", second))
+    }
+
+
+@pytest.mark.parametrize("truth", [True, False])
+def test_if_at_run_time(truth):
+    node = h.make_node("If", ["c"], ["y"], **branches())
+    feeds = {"c": np.array(truth), "x": np.array([-1.0, 2.0], np.float32)}
+    check([node], [value("c", T.BOOL, []), value("x", T.FLOAT, ["N"])], [value("y", T.FLOAT, ["N"])], feeds)
+
+
+def test_if_folded():
+    node = h.make_node("If", ["c"], ["y"], **branches("Relu", "Neg"))
+    feeds = {"x": np.array([-1.0, 2.0], np.float32)}
+    converted = check(
+        [node],
+        [value("x", T.FLOAT, ["N"])],
+        [value("y", T.FLOAT, ["N"])],
+        feeds,
+        initializers=[constant("c", np.array(False))],
+    )
+    assert "cond" not in str(converted.exported.graph)
+
+
+def loop_body(condition="keep"):
+    nodes = [
+        h.make_node("Add", ["acc", "x"], ["next"]),
+        h.make_node("ReduceSum", ["next"], ["total"], keepdims=0),
+        h.make_node("Identity", ["next"], ["row"]),
+    ]
+    if condition == "keep":
+        nodes.append(h.make_node("Constant", [], ["go"], value=h.make_tensor("t", T.BOOL, [], [True])))
+    else:
+        nodes.append(h.make_node("Less", ["total", "limit"], ["go"]))
+    outputs = [value("go", T.BOOL, []), value("next", T.FLOAT, None)]
+    if condition == "keep":
+        outputs.append(value("row", T.FLOAT, None))
+    return h.make_graph(nodes, "body", [value("i", T.INT64, []), value("on", T.BOOL, []), value("acc", T.FLOAT, None)], outputs)
+
+
+@pytest.mark.parametrize("trips", [0, 1, 3, 20])
+@pytest.mark.parametrize("known", [True, False])
+def test_loop_with_scan_output(trips, known):
+    if not known and trips == 0:
+        pytest.skip("torch's eager scan cannot run zero steps; the native program can, see tests/lowering")
+    node = h.make_node("Loop", ["m", "", "start"], ["last", "rows"], body=loop_body())
+    feeds = {"x": np.array([1.0, 2.0], np.float32), "start": np.array([0.5, 0.25], np.float32)}
+    inputs = [value("x", T.FLOAT, ["N"]), value("start", T.FLOAT, ["N"])]
+    initializers = [constant("m", np.array(trips))] if known else []
+    if not known:
+        inputs.append(value("m", T.INT64, []))
+        feeds["m"] = np.array(trips)
+    outputs = [value("last", T.FLOAT, None), value("rows", T.FLOAT, None)]
+    check([node], inputs, outputs, feeds, initializers=initializers)
+
+
+@pytest.mark.parametrize("limit", [-5.0, 7.0, 1000.0])
+def test_loop_that_stops_by_itself(limit):
+    node = h.make_node("Loop", ["m", "", "start"], ["last"], body=loop_body("stop"))
+    feeds = {"x": np.array([1.0, 2.0], np.float32), "start": np.array([0.5, 0.25], np.float32)}
+    initializers = [constant("m", np.array(50)), constant("limit", np.array(limit, np.float32))]
+    inputs = [value("x", T.FLOAT, [2]), value("start", T.FLOAT, [2])]
+    check([node], inputs, [value("last", T.FLOAT, None)], feeds, initializers=initializers)
+
+
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_scan(reverse):
+    body = h.make_graph(
+        [h.make_node("Add", ["sum", "e"], ["out"]), h.make_node("Identity", ["out"], ["copy"])],
+        "body",
+        [value("sum", T.FLOAT, [2]), value("e", T.FLOAT, [2])],
+        [value("out", T.FLOAT, [2]), value("copy", T.FLOAT, [2])],
+    )
+    node = h.make_node(
+        "Scan",
+        ["start", "x"],
+        ["last", "all"],
+        body=body,
+        num_scan_inputs=1,
+        scan_input_axes=[1],
+        scan_output_axes=[1],
+        scan_input_directions=[reverse],
+        scan_output_directions=[reverse],
+    )
+    feeds = {"start": np.zeros(2, np.float32), "x": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    inputs = [value("start", T.FLOAT, [2]), value("x", T.FLOAT, [2, "S"])]
+    check([node], inputs, [value("last", T.FLOAT, [2]), value("all", T.FLOAT, None)], feeds)
