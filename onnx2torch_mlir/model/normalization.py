@@ -106,7 +106,8 @@ class Normalizer:
         _settle_external(copy.indices)
         dense.data_type = sparse.values.data_type
         dense.dims.extend(sparse.dims)
-        _write_external(dense, f"{self.marker}:sparse:{len(self.sparse)}", 0, 0)
+        length = nbytes_of(ir.DataType(dense.data_type), tuple(dense.dims))
+        _write_external(dense, f"{self.marker}:sparse:{len(self.sparse)}", 0, length)
         self.sparse.append(copy)
 
 
