@@ -140,6 +140,7 @@ CODES: dict[str, Code] = {
             1: ("upstream refuses", "An upstream MLIR pipeline does not convert this operation."),
             2: ("upstream crashed", "An upstream MLIR pipeline ended its process; yours was not touched."),
             3: ("weights do not fit the form", "The chosen weight storage cannot carry this program."),
+            4: ("checks left out", "The dialect has no assertions; what the program asserts about sizes is not checked."),
         },
     ),
     **_table(

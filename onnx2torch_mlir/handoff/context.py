@@ -11,18 +11,25 @@ from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.passmanager import PassManager
 
 
-def new_context() -> Any:
-    """A fresh context that knows the torch dialect beside those that the wheel registers."""
+def new_context(dialect: str = "torch") -> Any:
+    """A fresh context that knows the torch dialect beside those that the wheel registers, and ``dialect``."""
     context = ir.Context()
     torch_dialect.register_dialect(context)
+    if dialect == "stablehlo":
+        # The bindings cannot register this dialect; a pass that makes its operations can.
+        with context, ir.Location.unknown():
+            passes = PassManager.parse("builtin.module(func.func(convert-torch-to-stablehlo))")
+            empty = ir.Module.parse("func.func private @empty() { return }")
+            passes.run(empty.operation)
     return context
 
 
-def parse(source: bytes | str | Path) -> Any:
+def parse(source: bytes | str | Path, dialect: str = "torch") -> Any:
     """The module in ``source`` (bytecode, text, or the path of a file with either), in a new context."""
-    context = new_context()
+    context = new_context(dialect)
     if isinstance(source, Path):
         return ir.Module.parseFile(str(source), context)
     return ir.Module.parse(source, context)
@@ -59,9 +66,11 @@ def place_of(where: Any) -> Place | None:
 
 def _unescape(text: str) -> str:
     parts = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if len(m[1]) == 2 else m[1], text)
-    return parts.encode("latin-1", "surrogateescape").decode("utf-8", "replace") if parts.isascii() is False and all(
-        ord(c) < 256 for c in parts
-    ) else parts
+    return (
+        parts.encode("latin-1", "surrogateescape").decode("utf-8", "replace")
+        if parts.isascii() is False and all(ord(c) < 256 for c in parts)
+        else parts
+    )
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,10 @@ def collecting(context: Any) -> Iterator[list[Report]]:
         return True
 
     attached = context.attach_diagnostic_handler(handler)
+    before = context.emit_error_diagnostics
+    context.emit_error_diagnostics = True  # else the bindings keep errors to themselves until they raise
     try:
         yield reports
     finally:
+        context.emit_error_diagnostics = before
         attached.detach()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,10 +19,10 @@ def import_cond(importer: CoreNodeImporter, node: torch.fx.Node) -> None:
     values = [importer.operand(operand) for operand in operands]  # type: ignore[union-attr]
     types = _result_types(importer, node)
     condition = _as_bool(importer, importer.operand(predicate))
-    choice = importer.emit_if(
-        condition, types, [lambda name=_function(importer, branch): _call(importer, name, types, values) for branch in (on_true, on_false)]
-    )
-    _bind(importer, node, choice.results)
+    functions = [_function(importer, branch) for branch in (on_true, on_false)]
+    branches = [partial(_call, importer, function, types, values) for function in functions]
+    choice = importer.emit_if(condition, types, branches)
+    importer.bind_results(node, choice.results)
 
 
 def import_while_loop(importer: CoreNodeImporter, node: torch.fx.Node) -> None:
@@ -48,7 +49,7 @@ def import_while_loop(importer: CoreNodeImporter, node: torch.fx.Node) -> None:
         results = _call(importer, step, types, [*list(block.arguments)[1:], *fixed])
         again = _as_bool(importer, _call(importer, ask, flag, [*results, *fixed])[0])
         importer.emit("torch.prim.Loop.condition", [], [again, *results])
-    _bind(importer, node, loop.results)
+    importer.bind_results(node, loop.results)
 
 
 def _function(importer: CoreNodeImporter, attribute: Any) -> str:
@@ -82,10 +83,3 @@ def _as_bool(importer: CoreNodeImporter, value: Any) -> Any:
 def _result_types(importer: CoreNodeImporter, node: torch.fx.Node) -> list[Any]:
     values = node.meta["val"]
     return [importer.cache.value_info_to_type(v) for v in (values if isinstance(values, list | tuple) else [values])]
-
-
-def _bind(importer: CoreNodeImporter, node: torch.fx.Node, results: Sequence[Any]) -> None:
-    if isinstance(node.meta["val"], list | tuple):
-        importer._multi_result_nodes.add(node)
-    for index, value in enumerate(results):
-        importer.bind_node_value(node, value, index)

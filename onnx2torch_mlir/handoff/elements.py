@@ -51,7 +51,7 @@ def as_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
         if tensor.is_conj() or tensor.is_neg():
             tensor = tensor.resolve_conj().resolve_neg()
         tensor = tensor.contiguous()
-        if tensor.dtype is torch.bfloat16 or tensor.dtype.is_floating_point and tensor.dtype.itemsize == 1:
+        if tensor.dtype is torch.bfloat16 or (tensor.dtype.is_floating_point and tensor.dtype.itemsize == 1):
             tensor = tensor.view(_SIGNLESS_STORAGE[tensor.dtype.itemsize])
         return tensor.numpy()
 

@@ -1,9 +1,11 @@
-"""torch-mlir's FX importer for core programs: weights by reference, sizes by name, and no copy or change of the graph."""
+"""torch-mlir's FX importer for core programs: weights by reference, and no copy or change of the graph."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import sympy
@@ -21,7 +23,11 @@ from onnx2torch_mlir.handoff.types import CoreContextCache
 aten = torch.ops.aten
 
 
-class NodeNotCarried(Exception):
+_FAILURES = (NotImplementedError, AssertionError, LookupError, TypeError, ValueError, RuntimeError, AttributeError)
+"""What upstream's importer raises for what it does not know."""
+
+
+class NotCarriedError(Exception):
     """The torch dialect, or the importer, has no form for ``node``."""
 
     def __init__(self, node: torch.fx.Node, reason: str) -> None:
@@ -56,10 +62,25 @@ class WeightHooks(FxImporterHooks):  # type: ignore[misc]
         ).result
 
 
-class CoreImporter(FxImporter):  # type: ignore[misc]
-    """Imports core programs; use ``import_program``."""
+@dataclass(frozen=True)
+class Form:
+    """What the importer makes of two things that the dialects differ about.
 
-    def __init__(self, context: Any) -> None:
+    ``split_views``: dynamic views as collapse and unflatten, without which upstream's way to Linalg goes wrong, and
+    with which its ways to tosa and stablehlo, which take the sizes at their word, end. ``assertions``: whether to keep
+    them.
+    """
+
+    split_views: bool = True
+    assertions: bool = True
+
+
+class CoreImporter(FxImporter):  # type: ignore[misc]
+    """Imports core programs; use ``import_program``. ``left_out``: messages of the assertions not imported."""
+
+    def __init__(self, context: Any, form: Form) -> None:
+        self.form = form
+        self.left_out: list[str] = []
         super().__init__(context=context, hooks=WeightHooks(), graph_node_importer_cls=CoreNodeImporter)
         self._cc = CoreContextCache(context, py_attr_tracker=self._py_attr_tracker)
 
@@ -74,6 +95,12 @@ class CoreNodeImporter(GraphNodeImporter):  # type: ignore[misc]
         self._constants: dict[tuple[type, Any], Any] = {}
         self._lists: dict[tuple[Any, ...], Any] = {}
         self._here: Any = None
+
+    @property
+    def form(self) -> Form:
+        """What to make of views and assertions."""
+        form: Form = self.fx_importer.form
+        return form
 
     @property
     def cache(self) -> CoreContextCache:
@@ -91,6 +118,18 @@ class CoreNodeImporter(GraphNodeImporter):  # type: ignore[misc]
         """The value of an argument: a node's, or a constant's."""
         return self._import_argument(self._here, argument, schema_type)
 
+    def bind_results(self, node: torch.fx.Node, results: Sequence[Any]) -> None:
+        """Say that ``results`` are what ``node`` gives: one value, or several that ``getitem`` nodes pick from."""
+        if isinstance(node.meta["val"], list | tuple):
+            self._multi_result_nodes.add(node)
+        for index, value in enumerate(results):
+            self.bind_node_value(node, value, index)
+
+    def scalar_tensor(self, tensor: torch.Tensor) -> Any:
+        """A literal of the small ``tensor``."""
+        with self._here:
+            return self.fx_importer._hooks.literal(self, tensor, "scalar")
+
     def import_nodes(
         self,
         nodes: Iterable[torch.fx.Node],
@@ -103,11 +142,14 @@ class CoreNodeImporter(GraphNodeImporter):  # type: ignore[misc]
         with ir.InsertionPoint(self._b):
             for node in nodes:
                 self._here = self._cc.get_node_location(node)
-                if node.op == "call_function":
-                    try:
-                        self._import_call(node)
-                    except (NotImplementedError, AssertionError, KeyError, TypeError, RuntimeError, AttributeError) as error:
-                        raise NodeNotCarried(node, f"{type(error).__name__}: {error}") from error
+                if (
+                    node.op == "call_function"
+                    and scalar_kind(node)
+                    and node.target is not aten._local_scalar_dense.default
+                ):
+                    self._v[node, 0] = partial(self._import_late, node)
+                elif node.op == "call_function":
+                    self._import_call(node)
                 elif node.op == "placeholder" and import_symbolic_shape_expressions:
                     self._name_sizes(node)
                 elif node.op == "placeholder" and not skip_placeholders_outputs:
@@ -130,7 +172,21 @@ class CoreNodeImporter(GraphNodeImporter):  # type: ignore[misc]
                 self._import_shape_symbols_with_guards(self._here, {symbol: guard})
         self._create_bind_symbolic_shape_ops(self._here, node)
 
+    def _import_late(self, node: torch.fx.Node) -> Any:
+        """A number, imported when something first uses it: pipelines without numbers refuse even unused ones."""
+        del self._v[node, 0]
+        before, self._here = self._here, self._cc.get_node_location(node)
+        self._import_call(node)
+        self._here = before
+        return self._v[node, 0]
+
     def _import_call(self, node: torch.fx.Node) -> None:
+        try:
+            self._dispatch(node)
+        except _FAILURES as error:
+            raise NotCarriedError(node, f"{type(error).__name__}: {error}") from error
+
+    def _dispatch(self, node: torch.fx.Node) -> None:
         target: Any = node.target
         respelling: Callable[[CoreNodeImporter, torch.fx.Node], bool] | None = RESPELLINGS.get(target)
         if respelling is not None and respelling(self, node):
@@ -155,8 +211,9 @@ class CoreNodeImporter(GraphNodeImporter):  # type: ignore[misc]
         operands = [self.operand(argument) for argument in node.args]
         if name is None and "f" in kinds and set(kinds) <= {"i", "f"}:
             name = SCALAR_OPERATIONS.get((node.target, "f" * len(kinds)))  # type: ignore[arg-type]
+            real = [self._cc.torch_float_type]
             operands = [
-                self.emit("torch.aten.Float.Scalar", [self._cc.torch_float_type], [value]).result if kind == "i" else value
+                self.emit("torch.aten.Float.Scalar", real, [value]).result if kind == "i" else value
                 for kind, value in zip(kinds, operands, strict=True)
             ]
         if name is None:
@@ -166,12 +223,12 @@ class CoreNodeImporter(GraphNodeImporter):  # type: ignore[misc]
 
     def _import_choice(self, node: torch.fx.Node) -> None:
         condition, *choices = (self.operand(argument) for argument in node.args)
-        chosen = self.emit_if(condition, [self._cc.node_val_to_type(node)], [lambda v=v: [v] for v in choices])
+        chosen = self.emit_if(condition, [self._cc.node_val_to_type(node)], [partial(list, [v]) for v in choices])
         self.bind_node_value(node, chosen.results[0])
 
     def emit_if(self, condition: Any, results: Sequence[Any], branches: Sequence[Callable[[], Sequence[Any]]]) -> Any:
         """``torch.prim.If`` whose two regions hold what ``branches`` emit and yield what these return."""
-        choice = ir.Operation.create("torch.prim.If", results=list(results), operands=[condition], regions=2, loc=self._here)
+        choice = ir.Operation.create("torch.prim.If", list(results), [condition], regions=2, loc=self._here)
         for region, branch in zip(choice.regions, branches, strict=True):
             with ir.InsertionPoint(ir.Block.create_at_start(region, [])):
                 self.emit("torch.prim.If.yield", [], branch())

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.diagnostics import Finding, refuse
 from onnx2torch_mlir.handoff.atomic import replacing
-from onnx2torch_mlir.handoff.tensor_file import save_tensors
+
+if TYPE_CHECKING:
+    import torch
 
 BYTECODE_SUFFIXES = (".mlirbc", ".mlir.bc", ".bc")
 """Paths that end so are written as bytecode; every other path as text."""
@@ -32,11 +33,19 @@ class MlirModule:
         *,
         dialect: str,
         weights: Mapping[str, torch.Tensor] | None = None,
+        findings: Iterable[Finding] = (),
+        keep: Any = None,
     ) -> None:
-        """Wrap ``source``: a ``torch_mlir.ir.Module``, its bytecode or text, or the `Path` of a file with one."""
+        """Wrap ``source``: a ``torch_mlir.ir.Module``, its bytecode or text, or the `Path` of a file with one.
+
+        ``findings`` are warnings about what the module does not say. ``keep`` is kept alive as long as the module:
+        what its memory or file belongs to.
+        """
         self.dialect = dialect
         self.weights: Mapping[str, torch.Tensor] = weights or {}
+        self.findings = tuple(findings)
         self._source = source
+        self._keep = keep
         self._module: Any = None
 
     @property
@@ -46,7 +55,7 @@ class MlirModule:
             if isinstance(self._source, bytes | str | Path):
                 from onnx2torch_mlir.handoff.context import parse
 
-                self._module = parse(self._source)
+                self._module = parse(self._source, self.dialect)
             else:
                 self._module = self._source
         return self._module
@@ -62,8 +71,8 @@ class MlirModule:
     def text(self, *, locations: bool = True, elide: int | None = None) -> str:
         """The module as text.
 
-        ``locations`` writes the ONNX node names that the operations carry; ``elide`` leaves out constants of more than that
-        many elements (such a text cannot be parsed back).
+        ``locations`` writes the ONNX node names that the operations carry; ``elide`` leaves out constants of more
+        than that many elements (such a text cannot be parsed back).
         """
         return str(
             self.module.operation.get_asm(enable_debug_info=locations, large_elements_limit=elide, assume_verified=True)
@@ -72,15 +81,22 @@ class MlirModule:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the module to ``path``: bytecode if it ends in ``.mlirbc``, text otherwise; all or nothing.
 
-        Weights kept outside go to the same path with the suffix ``.safetensors``. A path that cannot be written is refused
-        with O2M-U004.
+        Weights kept outside go to the same path with the suffix ``.safetensors``. A path that cannot be written is
+        refused with O2M-U004.
         """
         name = os.fspath(path)
         if self.weights:
             weights_path = self.weights_path(name)
             if weights_path == Path(name):
                 raise refuse("O2M-U004", "module and weights would be the same file", case=name)
+            from onnx2torch_mlir.handoff.tensor_file import save_tensors
+
             save_tensors(self.weights, weights_path)
+        self.save_module(name)
+
+    def save_module(self, path: str | os.PathLike[str]) -> None:
+        """Write the module alone to ``path``, as `save` does."""
+        name = os.fspath(path)
         with replacing(name) as temporary:
             if name.endswith(BYTECODE_SUFFIXES):
                 self._write_bytecode(temporary)
@@ -93,11 +109,13 @@ class MlirModule:
         return Path(path).with_suffix(".safetensors")
 
     def _write_bytecode(self, path: Path) -> None:
-        if isinstance(self._source, bytes):
+        if isinstance(self._source, Path) and self._source.suffix in BYTECODE_SUFFIXES:
+            shutil.copyfile(self._source, path)
+        elif isinstance(self._source, bytes):
             path.write_bytes(self.bytecode())
-            return
-        path.touch()
-        self.module.operation.write_bytecode(str(path))
+        else:
+            # By path: a file object would be given a copy of every weight.
+            self.module.operation.write_bytecode(str(path))
 
     def _write_text(self, path: Path) -> None:
         with path.open("wb") as file:

@@ -1,4 +1,4 @@
-"""Core primitives that the torch dialect spells otherwise, or that upstream only lowers right when spelled otherwise."""
+"""Core primitives that the torch dialect spells otherwise, or that upstream gets right only when spelled otherwise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch_mlir import ir
 
-from onnx2torch_mlir.core.dims import to_dim
+from onnx2torch_mlir.core.dims import known_equal, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.handoff.view_plan import plan_view
 
@@ -26,11 +26,16 @@ def _dims(node: Any) -> list[Dim]:
 
 
 def _view(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
-    """``aten.view`` of dynamic sizes, as flatten, unflatten, squeeze and unsqueeze."""
+    """``aten.view`` of dynamic sizes, as collapse, unflatten, squeeze and unsqueeze.
+
+    ``prims.collapse`` and not ``aten.flatten.using_ints``, which upstream turns back into a view.
+    """
     source, sizes = node.args
     before, after = _dims(source), _dims(node)
     if all(isinstance(dim, int) for dim in (*before, *after)):
         return False
+    if not importer.form.split_views:
+        return _plain_view(importer, node, after)
     value = importer.operand(source)
     dtype = node.meta["val"].dtype
     for step in plan_view(before, after):
@@ -50,6 +55,32 @@ def _view(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
         else:
             name = "torch.aten.squeeze.dim" if step.kind == "squeeze" else "torch.aten.unsqueeze"
             value = importer.emit(name, result, [value, at]).result
+    importer.bind_node_value(node, value)
+    return True
+
+
+def _plain_view(importer: CoreNodeImporter, node: torch.fx.Node, after: list[Dim]) -> bool:
+    """A view whose only dynamic size, if there is but one, is left to be inferred."""
+    symbolic = [axis for axis, dim in enumerate(after) if not isinstance(dim, int)]
+    if len(symbolic) != 1 or 0 in after:
+        return False
+    sizes = _int_list(importer, [dim if isinstance(dim, int) else -1 for dim in after])
+    operands = [importer.operand(node.args[0]), sizes]
+    result = [importer.cache.node_val_to_type(node)]
+    importer.bind_node_value(node, importer.emit("torch.aten.view", result, operands).result)
+    return True
+
+
+def _expand(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
+    """``aten.expand`` to the sizes the tensor has: nothing, where upstream would refuse or compute it."""
+    source = node.args[0]
+    before, after = _dims(source), _dims(node)
+    if len(before) != len(after) or not all(map(known_equal, before, after)):
+        return False
+    value = importer.operand(source)
+    wanted = importer.cache.node_val_to_type(node)
+    if value.type != wanted:
+        value = importer.emit("torch.tensor_static_info_cast", [wanted], [value]).result
     importer.bind_node_value(node, value)
     return True
 
@@ -96,6 +127,18 @@ def _all_dims(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
     return True
 
 
+def _stable_sort(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
+    """``aten.sort.stable`` as ``aten.sort``, which upstream knows, where nothing uses the order of equal elements."""
+    if any(user.args[1] != 0 for user in node.users):
+        return False
+    arguments = {**dict(zip(("self", "stable", "dim", "descending"), node.args, strict=False)), **node.kwargs}
+    operands = [importer.operand(arguments["self"])]
+    operands += [importer.operand(arguments.get("dim", -1)), importer.operand(arguments.get("descending", False))]
+    types = [importer.cache.value_info_to_type(value) for value in node.meta["val"]]
+    importer.bind_results(node, importer.emit("torch.aten.sort", types, operands).results)
+    return True
+
+
 def _with_tensor(overload: str) -> Respelling:
     """``op.Scalar`` with the number as a 0-d tensor of the same dtype, for which there is an operation."""
 
@@ -104,9 +147,7 @@ def _with_tensor(overload: str) -> Respelling:
         dtype = source.meta["val"].dtype  # type: ignore[union-attr]
         if isinstance(number, torch.fx.Node):
             return False
-        tensor = importer.fx_importer._hooks
-        with importer._here:
-            other = tensor.literal(importer, torch.tensor(number, dtype=dtype), "number")
+        other = importer.scalar_tensor(torch.tensor(number, dtype=dtype))
         result = [importer.cache.node_val_to_type(node)]
         importer.bind_node_value(node, importer.emit(overload, result, [importer.operand(source), other]).result)
         return True
@@ -127,6 +168,9 @@ def _item(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
 def _assertion(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
     """``aten._assert_scalar`` on a condition as ``torch.runtime.assert``."""
     condition, message = node.args
+    if not importer.form.assertions:
+        importer.fx_importer.left_out.append(str(message))
+        return True
     value = importer.operand(condition)
     if value.type == importer.cache.torch_int_type:
         value = importer.emit("torch.aten.Bool.int", [importer.cache.torch_bool_type], [value]).result
@@ -139,8 +183,10 @@ def _assertion(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
 
 RESPELLINGS: dict[Any, Respelling] = {
     aten.view.default: _view,
+    aten.expand.default: _expand,
     aten.squeeze.dims: _squeeze_dims,
     aten.all.dims: _all_dims,
+    aten.sort.stable: _stable_sort,
     aten.bitwise_or.Scalar: _with_tensor("torch.aten.bitwise_or.Tensor"),
     aten.bitwise_xor.Scalar: _with_tensor("torch.aten.bitwise_xor.Tensor"),
     aten._local_scalar_dense.default: _item,

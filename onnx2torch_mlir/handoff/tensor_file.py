@@ -1,7 +1,7 @@
 """Weight files in the safetensors format, written straight from the tensors' memory.
 
-The format (https://github.com/huggingface/safetensors#format): eight bytes little-endian length of the header, the header
-in JSON (name -> dtype, shape, begin and end offset into what follows), padded with spaces, then the tensors' bytes.
+The format (https://github.com/huggingface/safetensors#format): eight bytes little-endian length of the header, the
+header in JSON (name -> dtype, shape, begin and end offset into what follows) padded with spaces, the tensors' bytes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 
 from onnx2torch_mlir.diagnostics import refuse
@@ -59,6 +60,6 @@ def save_tensors(tensors: Mapping[str, torch.Tensor], path: str | os.PathLike[st
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
         for tensor in tensors.values():
-            rest = memoryview(as_array(tensor).reshape(-1)).cast("B") if tensor.numel() else memoryview(b"")
+            rest = as_array(tensor).reshape(-1).view(np.uint8).data
             while rest:
                 rest = rest[file.write(rest) :]

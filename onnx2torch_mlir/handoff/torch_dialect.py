@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -12,18 +12,13 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind
 from torch_mlir import ir
 
-from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, refuse
+from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, Severity, refuse
+from onnx2torch_mlir.handoff.arguments import INPUT_ATTRIBUTE, WEIGHT_ATTRIBUTE, Weights, check_weights, name_arguments
 from onnx2torch_mlir.handoff.context import Report, collecting, new_context
 from onnx2torch_mlir.handoff.elements import ELEMENT_TYPES
-from onnx2torch_mlir.handoff.importer import CoreImporter, NodeNotCarried
+from onnx2torch_mlir.handoff.importer import CoreImporter, Form, NotCarriedError
 from onnx2torch_mlir.handoff.module import MlirModule
 from onnx2torch_mlir.handoff.types import place_of_node
-
-Weights = Literal["inline", "args", "external"]
-"""Where weights go: into the module; into arguments whose data the caller brings; into arguments and a file beside it."""
-
-WEIGHT_ATTRIBUTE = "onnx2mlir.weight"
-INPUT_ATTRIBUTE = "onnx2mlir.input"
 
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -48,29 +43,37 @@ def to_torch(
 ) -> MlirModule:
     """``exported`` as a module of the torch dialect with one public function ``func_name``.
 
-    The function takes the program's inputs as ``!torch.vtensor`` (argument attribute ``onnx2mlir.input``: the name). With
-    ``weights="inline"`` weights are ``torch.vtensor.literal`` operations that point into the memory of the program's own
-    tensors. With ``"args"`` they follow the inputs as arguments with the attribute ``onnx2mlir.weight``; with ``"external"``
-    likewise, and `MlirModule.save` writes their data beside the module as a ``.safetensors`` file under these names.
+    The function takes the program's inputs as ``!torch.vtensor`` (argument attribute ``onnx2mlir.input``: the name).
+    With ``weights="inline"`` weights are ``torch.vtensor.literal`` operations that point into the memory of the
+    program's own tensors. With ``"args"`` they follow the inputs as arguments with the attribute ``onnx2mlir.weight``;
+    with ``"external"`` likewise, and `MlirModule.save` writes their data beside the module, as a ``.safetensors`` file
+    under these names.
     ``symbolic_shapes`` adds ``torch.bind_symbolic_shape`` for the inputs, which IREE reads and torch-mlir's own
     pipelines refuse.
 
     Raises:
         Refusal: O2M-H001 for what the torch dialect cannot carry, O2M-U001 for an unknown value of ``weights``.
     """
-    if weights not in ("inline", "args", "external"):
-        raise refuse("O2M-U001", f"weights must be inline, args or external, not {weights!r}", case="weights")
+    return import_core(exported, weights, func_name, Form(), symbolic_shapes=symbolic_shapes)
+
+
+def import_core(
+    exported: ExportedProgram, weights: Weights, func_name: str, form: Form, *, symbolic_shapes: bool = False
+) -> MlirModule:
+    """`to_torch` in a ``form`` that suits what comes after."""
+    check_weights(weights)
     _check(exported)
     used = {node.name for node in exported.graph.nodes if node.op == "placeholder" and node.users}
     specs = exported.graph_signature.input_specs
     inputs = [spec for spec in specs if spec.kind not in _STATE]
-    state = [_weight_spec(spec, inline=weights == "inline") for spec in specs if spec.kind in _STATE and spec.arg.name in used]
-    tensors = {name_of(spec): _tensor(exported, name_of(spec)) for spec in specs if spec.kind in _STATE and spec.arg.name in used}
+    kept = [spec for spec in specs if spec.kind in _STATE and spec.arg.name in used]
+    state = [_weight_spec(spec, inline=weights == "inline") for spec in kept]
+    tensors = {name_of(spec): _tensor(exported, name_of(spec)) for spec in kept}
     signature = ExportGraphSignature([*inputs, *state], exported.graph_signature.output_specs)
     view = _ProgramView(exported.graph, signature, tensors, {}, exported.range_constraints)
     context = new_context()
     try:
-        importer = CoreImporter(context)
+        importer = CoreImporter(context, form)
         with context:
             function = importer.import_program(
                 view, func_name=func_name, import_symbolic_shape_expressions=symbolic_shapes
@@ -78,13 +81,18 @@ def to_torch(
             names = [(INPUT_ATTRIBUTE, spec.arg.name) for spec in inputs if not isinstance(spec.arg, ConstantArgument)]
             if weights != "inline":
                 names += [(WEIGHT_ATTRIBUTE, name_of(spec)) for spec in state]
-            function.attributes["arg_attrs"] = ir.ArrayAttr.get(
-                [ir.DictAttr.get({attribute: ir.StringAttr.get(name)}) for attribute, name in names]
-            )
+            name_arguments(function, names)
         _verify(importer.module)
-    except NodeNotCarried as error:
+    except NotCarriedError as error:
         raise Refusal(finding_at(error.node, str(error), "the torch dialect")) from error
-    return MlirModule(importer.module, dialect="torch", weights=tensors if weights == "external" else None)
+    return MlirModule(
+        importer.module,
+        dialect="torch",
+        weights=tensors if weights == "external" else None,
+        findings=[
+            Finding("O2M-H004", f"left out: {message}", severity=Severity.WARNING) for message in importer.left_out
+        ],
+    )
 
 
 def name_of(spec: InputSpec) -> str:
@@ -106,7 +114,7 @@ def _tensor(exported: ExportedProgram, name: str) -> torch.Tensor:
 
 
 def _check(exported: ExportedProgram) -> None:
-    """Refuse, all at once, nodes of dtypes that the torch dialect's passes do not know, and programs that change state."""
+    """Refuse, all at once, dtypes that the torch dialect's passes do not know, and programs that change state."""
     findings = []
     for spec in exported.graph_signature.output_specs:
         if spec.kind is not OutputKind.USER_OUTPUT:
@@ -132,8 +140,8 @@ def graphs_of(exported: ExportedProgram) -> Iterator[torch.fx.Graph]:
 
 def finding_at(node: torch.fx.Node, reason: str, who: str, case: str = "") -> Finding:
     """O2M-H001 at ``node``."""
-    name = getattr(node.target, "__name__", str(node.target))
-    place = NodeRef(place_of_node(node).onnx, str(node.target) if node.op == "call_function" else node.op, domain="core")
+    name = str(node.target) if node.op == "call_function" else node.op
+    place = NodeRef(place_of_node(node).onnx, name, domain="core")
     return Finding("O2M-H001", f"{who} cannot carry {name}: {reason}", case=case or name, node=place)
 
 
@@ -145,4 +153,5 @@ def _verify(module: Any) -> None:
             valid = False
     if not valid:
         errors = reports or [Report("the module does not verify", None)]
-        raise Refusal(Finding("O2M-H001", e.message, node=e.place and NodeRef(e.place.onnx, e.place.core)) for e in errors)
+        nodes = [None if error.place is None else NodeRef(error.place.onnx, error.place.core) for error in errors]
+        raise Refusal(Finding("O2M-H001", e.message, node=node) for e, node in zip(errors, nodes, strict=True))

@@ -1,7 +1,7 @@
 """A view as a chain of flatten, unflatten, squeeze and unsqueeze.
 
 Upstream guesses which dims of a dynamic ``aten.view`` belong together, and guesses wrong: ``[B, S, 64]`` to
-``[B * S, 64]`` is lowered as if ``S`` were 1. The symbolic sizes tell what belongs together, and each of these steps says it.
+``[B * S, 64]`` is lowered as if ``S`` were 1. The symbolic sizes tell what belongs together, and each step says it.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from typing import Literal
 from onnx2torch_mlir.core.dims import known_equal, product
 from onnx2torch_mlir.core.signature import Dim
 
+Kind = Literal["flatten", "unflatten", "squeeze", "unsqueeze", "assume"]
+
 
 @dataclass(frozen=True)
 class Step:
     """One step from a shape to the next, on the dims ``[dim, dim + count)`` of the shape before it.
 
     ``flatten`` merges ``count`` dims into one, ``unflatten`` splits one into ``count`` dims, which are the dims of the
-    view's result from ``result_dim`` on, ``squeeze`` drops and ``unsqueeze`` inserts a dim of size 1, ``assume`` is where
-    only the run time can know that the dim has the size that ``shape`` says. ``shape`` is the shape after the step.
+    view's result from ``result_dim`` on, ``squeeze`` drops and ``unsqueeze`` inserts a dim of size 1, ``assume`` is
+    where only run time can know that the dim has the size that ``shape`` says. ``shape`` is the shape after the step.
     """
 
-    kind: Literal["flatten", "unflatten", "squeeze", "unsqueeze", "assume"]
+    kind: Kind
     dim: int
     count: int
     shape: tuple[Dim, ...]
@@ -33,15 +35,15 @@ class Step:
 def plan_view(source: Sequence[Dim], result: Sequence[Dim]) -> list[Step]:
     """The steps that turn a contiguous tensor of sizes ``source`` into one of sizes ``result``.
 
-    Dims are grouped where the products of their sizes are provably equal; what is left over, if anything, is flattened into
-    one dim and unflattened to the sizes of the result.
+    Dims are grouped where the products of their sizes are provably equal; what is left over, if anything, is flattened
+    into one dim and unflattened to the sizes of the result.
     """
     steps: list[Step] = []
     shape = list(source)
     at = 0
     taken = 0
 
-    def step(kind: Literal["flatten", "unflatten", "squeeze", "unsqueeze", "assume"], new: Sequence[Dim], old: int) -> None:
+    def step(kind: Kind, new: Sequence[Dim], old: int) -> None:
         shape[at : at + old] = new
         steps.append(Step(kind, at, max(old, len(new)), tuple(shape), taken))
 
