@@ -22,10 +22,11 @@ BUFFERIZE = (
     "canonicalize,cse"
 )
 
+GENERALIZE = "func.func(linalg-generalize-named-ops)"
+
 # bf16 is computed in f32 (as torch and onnxruntime do on the CPU) and converted by integer operations, f16 functions in
 # f32: no conversion routine of a compiler's run-time library is ever called.
 LEGALIZE = (
-    "func.func(linalg-generalize-named-ops),"
     "arith-emulate-unsupported-floats{source-types=bf16 target-type=f32},"
     "func.func(math-extend-to-supported-types{target-type=f32}),"
     "arith-expand{include-bf16=1},"
@@ -72,7 +73,7 @@ def findings_of(stage: str, diagnostics: Diagnostics) -> Iterator[None]:
     print(f"o2m-stage {stage}", file=sys.stderr, flush=True)
     try:
         yield
-    except (ir.MLIRError, ValueError) as error:
+    except (ir.MLIRError, ValueError, RuntimeError) as error:
         told = list(diagnostics.errors)
         if isinstance(error, ir.MLIRError):
             told += [(str(entry.location), entry.message) for entry in error.error_diagnostics]

@@ -12,7 +12,7 @@ from torch_mlir import ir
 from torch_mlir.execution_engine import ExecutionEngine
 
 from onnx2torch_mlir.diagnostics import refuse
-from onnx2torch_mlir.engine.compiler import assertions, kernels, lower_to_llvm, memory, passes, runtime
+from onnx2torch_mlir.engine.compiler import assertions, floats, kernels, lower_to_llvm, memory, passes, runtime
 from onnx2torch_mlir.engine.compiler.walks import functions, symbol
 from onnx2torch_mlir.engine.layout import ENTRY
 
@@ -79,6 +79,9 @@ def _to_loops(
         memory.free_buffers(module, call_context)
         _append(module, runtime.DECLARATIONS + runtime.FUNCTIONS)
     times.stage("memory")
+    passes.run(module, "generalization", passes.GENERALIZE, diagnostics)
+    with passes.findings_of("float conversions", diagnostics):
+        floats.legalize(module)
     passes.run(module, "legalization", passes.LEGALIZE, diagnostics)
     times.stage("legalize")
     with passes.findings_of("loop nests", diagnostics):
