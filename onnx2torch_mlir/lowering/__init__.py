@@ -20,7 +20,20 @@ Helpers: `pointwise.pointwise(ctx, out, "sub", x, y)` applies a row of the scala
 `ctx.repeat_while` are scf. Within a body `casts.cast` converts an element.
 """
 
-from onnx2torch_mlir.lowering.driver import lower
+from typing import TYPE_CHECKING, Any
+
 from onnx2torch_mlir.lowering.lowered import Check, Lowered, Weight
 
+if TYPE_CHECKING:
+    from onnx2torch_mlir.lowering.driver import lower
+
 __all__ = ["Check", "Lowered", "Weight", "lower"]
+
+
+def __getattr__(name: str) -> Any:
+    # Running what was lowered needs no MLIR; lowering does.
+    if name != "lower":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from onnx2torch_mlir.lowering.driver import lower
+
+    return lower
