@@ -9,6 +9,7 @@ import torch
 from onnx2torch_mlir.core import dims as D
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.parameters import KnownInts
+from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families import wide
@@ -40,7 +41,7 @@ def total(g: ProgramBuilder, x: Value, axes: list[int], keepdim: bool) -> Value:
     return g.sum(x, axes, keepdim)
 
 
-def count(axes: Sequence[int], x: Value) -> D.Dim:
+def count(axes: Sequence[int], x: Value) -> Dim:
     """How many elements are reduced to one."""
     return D.product(x.shape[axis] for axis in axes)
 

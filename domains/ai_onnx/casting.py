@@ -1,0 +1,70 @@
+"""Conversions of the element type, and operators that give their input back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.parameters import KnownBool
+from onnx2torch_mlir.core.values import Value
+from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.families.cast import cast_to
+from onnx2torch_mlir.families.dtypes import torch_dtype
+
+
+def cast(g: ProgramBuilder, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+    """``x`` in the element type ``to``.
+
+    Raises:
+        Refusal: O2M-C008 where torch has no such dtype.
+    """
+    return cast_to(g, x, torch_dtype(to), saturate=bool(saturate), round_mode=round_mode)
+
+
+def cast_named(g: ProgramBuilder, x: Value, *, to: str) -> Value:
+    """Before opset 6 the element type is a string such as ``FLOAT16``.
+
+    Raises:
+        Refusal: O2M-C005 for a name that is no element type.
+    """
+    from onnx2torch_mlir.families.dtypes import ELEMENT_TYPES
+
+    for number, (name, _) in ELEMENT_TYPES.items():
+        if name == to.lower():
+            return cast(g, x, to=number)
+    raise refuse("O2M-C005", f"{to!r} is no element type", case="to")
+
+
+def cast_like(
+    g: ProgramBuilder, x: Value, target: Value, *, saturate: int = 1, round_mode: str = "up"
+) -> Value:
+    """``x`` in the element type of ``target``."""
+    return cast_to(g, x, target.dtype, saturate=bool(saturate), round_mode=round_mode)
+
+
+def identity(g: ProgramBuilder, x: Any) -> Any:
+    """The input itself, a tensor or any other value."""
+    return x
+
+
+def dropout(
+    g: ProgramBuilder,
+    data: Value,
+    ratio: Value | None = None,
+    training_mode: KnownBool | None = None,
+) -> tuple[Value, Value]:
+    """The data itself and a mask that is all true.
+
+    Raises:
+        Refusal: O2M-C003 in training with a ratio other than 0.
+    """
+    if training_mode and (ratio is None or ratio.tensor is None or ratio.tensor.item() != 0.0):
+        raise refuse("O2M-C003", "Dropout in training draws random numbers", case="training_mode=true")
+    return data, g.full(data.shape, True, torch.bool)
+
+
+def dropout_attribute(g: ProgramBuilder, data: Value, *, opset: int) -> tuple[Value, Value]:
+    """Before opset 12: inference; the mask is of the data's dtype until opset 9, then bool."""
+    return data, g.full(data.shape, 1, torch.bool if opset >= 10 else data.dtype)
