@@ -1,0 +1,43 @@
+# Two commands do everything on a fresh machine with Python 3.11 and pip: `make demo` and `make test`.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check lint types architecture specs coverage bench clean
+
+demo: $(STAMP)
+	$(BIN)/python tools/demo.py
+
+test: $(STAMP) check
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: lint types architecture specs
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+architecture: $(STAMP)
+	$(BIN)/lint-imports
+
+specs: $(STAMP)
+	$(BIN)/python tools/sync_opsets.py --check
+
+coverage: $(STAMP)
+	$(BIN)/python tools/measure_coverage.py
+
+bench: $(STAMP)
+	$(BIN)/python tools/bench/import_speed.py
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info out
