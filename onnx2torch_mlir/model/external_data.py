@@ -13,6 +13,7 @@ import ntpath
 import os
 import posixpath
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
@@ -87,12 +88,17 @@ class ExternalFiles:
         return f"The location {location!r} is a link that leads out of the model's folder."
 
 
-def span(tensor: onnx.TensorProto, expected: int, size: int) -> tuple[int, int] | str:
+def entries_of(tensor: onnx.TensorProto) -> dict[str, str]:
+    """The entries of an external tensor: location, offset, length."""
+    return {entry.key: entry.value for entry in tensor.external_data}
+
+
+def span(entries: Mapping[str, str], expected: int, size: int) -> tuple[int, int] | str:
     """Offset and length in bytes of an external tensor's contents in a file of ``size`` bytes, or what is wrong.
 
-    ``expected`` is the length that shape and element type ask for; a missing length means that.
+    ``entries`` are those of the tensor, as text. ``expected`` is the length that shape and element type ask for; a
+    missing length means that.
     """
-    entries = {entry.key: entry.value for entry in tensor.external_data}
     numbers = {}
     for key, default in (("offset", 0), ("length", expected)):
         text = entries.get(key, "") or str(default)
@@ -111,4 +117,4 @@ def span(tensor: onnx.TensorProto, expected: int, size: int) -> tuple[int, int] 
 
 def location_of(tensor: onnx.TensorProto) -> str:
     """The location of an external tensor, ``""`` if it has none."""
-    return str({entry.key: entry.value for entry in tensor.external_data}.get("location", ""))
+    return entries_of(tensor).get("location", "")

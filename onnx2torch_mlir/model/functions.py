@@ -15,7 +15,7 @@ from onnx2torch_mlir.model.function_checks import all_nodes
 from onnx2torch_mlir.model.instantiation import Instance, UniqueNames
 from onnx2torch_mlir.model.normalization import Normalizer
 from onnx2torch_mlir.model.opsets import NEWEST, domain_of
-from onnx2torch_mlir.model.places import PLACE, STORED_AS, locate, node_ref, sub_graphs
+from onnx2torch_mlir.model.places import PLACE, STORED_AS, locate, node_ref, sub_graphs, walk
 from onnx2torch_mlir.model.sources import first_line
 from onnx2torch_mlir.model.types import LoadedModel, ValueType
 
@@ -36,8 +36,8 @@ def expand_functions(loaded: LoadedModel) -> LoadedModel:
         return loaded
     model = loaded.ir.clone()
     functions = dict(model.functions)
-    graphs = [model.graph, *model.graph.subgraphs()]
-    nodes = list(model.graph.all_nodes())
+    nodes = list(walk(model.graph))
+    graphs = [model.graph, *(g for node in nodes for a in node.attributes.values() for g in sub_graphs(a))]
     values = [value.name for graph in graphs for value in (*graph.inputs, *graph.initializers.values())]
     values += [value.name for node in nodes for value in node.outputs]
     expander = _Expander(functions, UniqueNames(node.name for node in nodes), UniqueNames(values))

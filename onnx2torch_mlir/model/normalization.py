@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import onnx
 import onnx_ir as ir
 
 from onnx2torch_mlir.model.attribute_checks import graphs_of, settle_type, tensors_of
-from onnx2torch_mlir.model.external_data import location_of, span
+from onnx2torch_mlir.model.external_data import entries_of, location_of, span
 from onnx2torch_mlir.model.opsets import domain_of
 from onnx2torch_mlir.model.ordering import captured, local_names, topological_order
 from onnx2torch_mlir.model.places import STORED_AS
@@ -28,6 +29,14 @@ class Normalizer:
     marker: str
     sparse: list[onnx.SparseTensorProto] = field(default_factory=list)
 
+    def model(self, model: onnx.ModelProto, keep: Collection[str]) -> list[str]:
+        """Normalize ``model`` but for its functions; see `root`."""
+        for name in ("producer_name", "producer_version", "domain"):
+            if not isinstance(getattr(model, name), str):
+                model.ClearField(name)
+        _drop_broken_text(model)
+        return self.root(model.graph, keep)
+
     def root(self, graph: onnx.GraphProto, keep: Collection[str]) -> list[str]:
         """Normalize the model's graph; returns the names of initializers that were inputs too.
 
@@ -44,12 +53,14 @@ class Normalizer:
     def function(self, function: onnx.FunctionProto) -> None:
         """Normalize a function's body."""
         function.domain = domain_of(function.domain)
+        _drop_broken_text(function)
         self._nodes(function.node)
         for attribute in function.attribute_proto:
             settle_type(attribute)
             for tensor in tensors_of(attribute):
                 _settle_external(tensor)
         for value in function.value_info:
+            _drop_broken_text(value)
             _settle_type(value.type)
         _name_nodes([*_with_sub_graphs(function.node)])
 
@@ -61,10 +72,13 @@ class Normalizer:
         _retain(
             graph.initializer, [bool(t.name) and last[t.name] == index for index, t in enumerate(graph.initializer)]
         )
+        _drop_broken_text(graph)
         for tensor in graph.initializer:
+            _drop_broken_text(tensor)
             _settle_external(tensor)
         for values in (graph.input, graph.output, graph.value_info):
             for value in values:
+                _drop_broken_text(value)
                 _settle_type(value.type)
         self._nodes(graph.node)
 
@@ -76,9 +90,12 @@ class Normalizer:
     def _nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
         for index, node in enumerate(nodes):
             node.domain = domain_of(node.domain)
+            _drop_broken_text(node)
             node.metadata_props.add(key=STORED_AS, value=str(index))
             for attribute in node.attribute:
                 settle_type(attribute)
+                if not isinstance(attribute.doc_string, str):
+                    attribute.ClearField("doc_string")
                 if attribute.HasField("sparse_tensor"):
                     sparse = onnx.SparseTensorProto()
                     sparse.CopyFrom(attribute.sparse_tensor)
@@ -161,6 +178,9 @@ def _settle_type(type_: onnx.TypeProto) -> None:
     """Clear dims that say nothing; drop types that onnx_ir has no form for (they stay in LoadedModel.inputs)."""
     kind = type_.WhichOneof("value")
     if kind in ("tensor_type", "sparse_tensor_type"):
+        if not getattr(type_, kind).elem_type:
+            type_.ClearField(kind)
+            return
         for dim in getattr(type_, kind).shape.dim:
             if dim.dim_value < 0 or dim.dim_param in UNKNOWN_DIM_NAMES - {""} or (
                 dim.HasField("dim_param") and not dim.dim_param
@@ -179,9 +199,17 @@ def _settle_type(type_: onnx.TypeProto) -> None:
 def _settle_external(tensor: onnx.TensorProto) -> None:
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         expected = nbytes_of(ir.DataType(tensor.data_type), tuple(tensor.dims))
-        where = span(tensor, expected, 1 << 62)
+        where = span(entries_of(tensor), expected, 1 << 62)
         assert not isinstance(where, str), where
         _write_external(tensor, location_of(tensor), *where)
+
+
+def _drop_broken_text(proto: Any) -> None:
+    """Leave out comments that are not UTF-8 (protobuf gives them as bytes); onnx_ir could not write them again."""
+    if not isinstance(proto.doc_string, str):
+        proto.ClearField("doc_string")
+    if any(not isinstance(text, str) for entry in proto.metadata_props for text in (entry.key, entry.value)):
+        del proto.metadata_props[:]
 
 
 def _write_external(tensor: onnx.TensorProto, location: str, offset: int, length: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import onnx
 import onnx_ir as ir
@@ -23,6 +23,23 @@ def sub_graphs(attribute: ir.Attr) -> Sequence[ir.Graph]:
     if attribute.type is ir.AttributeType.GRAPH:
         return (attribute.as_graph(),)
     return attribute.as_graphs() if attribute.type is ir.AttributeType.GRAPHS else ()
+
+
+def walk(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
+    """The nodes of ``graph`` and of its sub-graphs, also where an attribute of type graph refers to a parameter."""
+    for node in graph:
+        yield node
+        for attribute in node.attributes.values():
+            for inner in sub_graphs(attribute):
+                yield from walk(inner)
+
+
+def graphs_in(model: ir.Model) -> list[ir.Graph]:
+    """The model's graph, those of its functions, and all their sub-graphs."""
+    found = [model.graph, *(function.graph for function in model.functions.values())]
+    for graph in found:  # grows while it is walked
+        found.extend(g for node in graph for attribute in node.attributes.values() for g in sub_graphs(attribute))
+    return found
 
 
 def locate(graph: ir.Graph, opsets: Mapping[str, int], place: str) -> None:

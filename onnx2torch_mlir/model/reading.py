@@ -16,7 +16,7 @@ from onnx2torch_mlir.model.function_checks import all_nodes, check_functions
 from onnx2torch_mlir.model.graph_checks import GraphChecker
 from onnx2torch_mlir.model.normalization import Normalizer
 from onnx2torch_mlir.model.opsets import NEWEST_IR_VERSION, add_implied, read_imports
-from onnx2torch_mlir.model.places import locate
+from onnx2torch_mlir.model.places import graphs_in, locate
 from onnx2torch_mlir.model.sources import Slim, Source, first_line, for_each_tensor, open_source
 from onnx2torch_mlir.model.tensor_checks import TensorChecker
 from onnx2torch_mlir.model.text_checks import check_text
@@ -57,7 +57,7 @@ class _Reader:
     def __init__(self, slim: Slim, files: ExternalFiles) -> None:
         self.slim = slim
         self.files = files
-        self.findings: list[Finding] = []
+        self.findings: list[Finding] = list(slim.findings)
 
     def read(self, keep: Collection[str], folder: Path | None) -> LoadedModel:
         proto, report = self.slim.proto, self.findings.append
@@ -67,7 +67,7 @@ class _Reader:
         inputs = [value_type(value.name, value.type) for value in proto.graph.input]
         outputs = [value_type(value.name, value.type) for value in proto.graph.output]
         normalizer = Normalizer(self.slim.marker)
-        overridable = normalizer.root(proto.graph, keep)
+        overridable = normalizer.model(proto, keep)
         for function in proto.functions:
             normalizer.function(function)
             imports = read_imports(function.opset_import, function.name, lambda _: None)
@@ -164,7 +164,7 @@ def _write_imports(proto: onnx.ModelProto | onnx.FunctionProto, opsets: dict[str
 
 def _finish(model: ir.Model, opsets: dict[str, int]) -> None:
     """Types of initializers from their tensors, versions and stored positions on nodes."""
-    for graph in (model.graph, *model.graph.subgraphs()):
+    for graph in graphs_in(model):
         for value in graph.initializers.values():
             if value.const_value is not None:
                 value.type = ir.TensorType(value.const_value.dtype)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
 
-from onnx2torch_mlir.diagnostics import Refusal, refuse
+from onnx2torch_mlir.diagnostics import Finding, Refusal, refuse
 from onnx2torch_mlir.model import wire
-from onnx2torch_mlir.model.external_data import map_file
+from onnx2torch_mlir.model.external_data import ExternalFiles, map_file, span
+from onnx2torch_mlir.model.places import graphs_in
+from onnx2torch_mlir.model.weights import MappedTensor, nbytes_of
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto | ir.Model
 """What `read` takes."""
@@ -44,6 +46,7 @@ class Slim:
     marker: str
     path: Path | None = None
     given: Mapping[str, ir.TensorProtocol] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
 
 
 def open_source(source: Source, marker: str) -> Slim:
@@ -95,10 +98,18 @@ def _from_proto(proto: onnx.ModelProto, marker: str) -> Slim:
 def _from_ir(model: ir.Model, marker: str) -> Slim:
     """Serialize a copy whose tensors are stand-ins, so that none of them is loaded or copied."""
     given: dict[str, ir.TensorProtocol] = {}
+    folders: dict[str, ExternalFiles] = {}
+    findings: list[Finding] = []
 
     def stand_in(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
         if tensor.dtype in (ir.DataType.STRING, ir.DataType.UNDEFINED):
             return tensor
+        if isinstance(tensor, ir.ExternalTensor) and not isinstance(tensor, MappedTensor):
+            found = _map_tensor(tensor, folders)
+            if isinstance(found, Finding):
+                findings.append(found)
+            else:
+                tensor = found
         location = f"{marker}:given:{len(given)}"
         given[location] = tensor
         return ir.ExternalTensor(
@@ -117,36 +128,50 @@ def _from_ir(model: ir.Model, marker: str) -> Slim:
         proto = ir.serde.serialize_model(copy)
     except Exception:
         given.clear()
+        findings.clear()
         try:
             return _from_proto(ir.serde.serialize_model(model), marker)
         except Refusal:
             raise
         except Exception as error:
             raise refuse("O2M-R004", f"The onnx_ir model cannot be serialized: {first_line(error)}.") from None
-    return Slim(proto, memoryview(b""), marker, given=given)
+    return Slim(proto, memoryview(b""), marker, given=given, findings=tuple(findings))
 
 
-def for_each_tensor(model: ir.Model, replace: object) -> None:
-    """Replace every tensor of ``model``, in initializers and attributes, by ``replace(tensor)``."""
-    assert callable(replace)
-    graphs = [model.graph, *model.graph.subgraphs()]
-    nodes = list(model.graph.all_nodes())
-    for function in model.functions.values():
-        graphs.extend(function.subgraphs())
-        nodes.extend(function.all_nodes())
+def _map_tensor(tensor: ir.ExternalTensor, folders: dict[str, ExternalFiles]) -> MappedTensor | Finding:
+    """``tensor`` with its file checked and mapped."""
+    folder, location = os.fspath(tensor.base_dir) or ".", os.fspath(tensor.location)
+    buffer = folders.setdefault(folder, ExternalFiles(Path(folder))).contents(location)
+    if isinstance(buffer, Finding):
+        return replace(buffer, reason=f"Tensor {tensor.name!r}: {buffer.reason}")
+    entries = {"offset": str(tensor.offset or 0), "length": "" if tensor.length is None else str(tensor.length)}
+    where = span(entries, nbytes_of(tensor.dtype, tuple(tensor.shape.numpy())), len(buffer))
+    if isinstance(where, str):
+        return Finding("O2M-R013", f"Tensor {tensor.name!r}: {where}", case=tensor.name or "")
+    return MappedTensor(
+        location, *where, tensor.dtype, shape=tensor.shape, name=tensor.name or "", base_dir=folder, buffer=buffer
+    )
+
+
+def for_each_tensor(model: ir.Model, change: Callable[[ir.TensorProtocol], ir.TensorProtocol]) -> None:
+    """Replace every tensor of ``model``, in initializers and attributes, by ``change(tensor)``."""
+    graphs = graphs_in(model)
     for graph in graphs:
         for value in graph.initializers.values():
             if value.const_value is not None:
-                value.const_value = replace(value.const_value)
-    owners = [*(node.attributes for node in nodes), *(f.attributes for f in model.functions.values())]
+                value.const_value = change(value.const_value)
+    owners = [
+        *(node.attributes for graph in graphs for node in graph),
+        *(f.attributes for f in model.functions.values()),
+    ]
     for attributes in owners:
         for name, attribute in list(attributes.items()):
             if attribute.is_ref() or attribute.value is None:
                 continue
             if attribute.type is ir.AttributeType.TENSOR:
-                attributes[name] = ir.AttrTensor(name, replace(attribute.as_tensor()))
+                attributes[name] = ir.AttrTensor(name, change(attribute.as_tensor()))
             elif attribute.type is ir.AttributeType.TENSORS:
-                attributes[name] = ir.AttrTensors(name, [replace(tensor) for tensor in attribute.as_tensors()])
+                attributes[name] = ir.AttrTensors(name, [change(tensor) for tensor in attribute.as_tensors()])
 
 
 def first_line(error: BaseException) -> str:

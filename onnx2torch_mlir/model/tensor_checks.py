@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx2torch_mlir.diagnostics import Finding, NodeRef
-from onnx2torch_mlir.model.external_data import ExternalFiles, location_of, span
+from onnx2torch_mlir.model.external_data import ExternalFiles, entries_of, location_of, span
 from onnx2torch_mlir.model.types import Report
 from onnx2torch_mlir.model.weights import nbytes_of
 
@@ -66,7 +66,7 @@ class TensorChecker:
             self.report(replace(contents, reason=reason, node=place.node))
             return
         expected = nbytes_of(ir.DataType(tensor.data_type), tuple(tensor.dims))
-        where = span(tensor, expected, len(contents))
+        where = span(entries_of(tensor), expected, len(contents))
         if isinstance(where, str):
             code = "O2M-R015" if location == self.marker else "O2M-R013"
             self.report(Finding(code, f"{place.what}: {where}", case=tensor.name, node=place.node))

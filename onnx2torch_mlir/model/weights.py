@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx2torch_mlir.diagnostics import refuse
+
 Array = npt.NDArray[np.generic]
 
 
@@ -86,13 +88,22 @@ def sparse_tensor(
     """The dense tensor of a SparseTensorProto, made when it is first asked for.
 
     ``indices`` is int64, either [n] into the flattened tensor or [n, rank]; their bounds are checked then
-    (https://onnx.ai/onnx/repo-docs/IR.html#sparse-tensors).
+    (https://onnx.ai/onnx/repo-docs/IR.html#sparse-tensors), and a bad one raises Refusal (O2M-R015).
     """
 
     def dense() -> ir.TensorProtocol:
         stored, where = array(values), array(indices).astype(np.int64)
-        full = np.zeros(shape, dtype=stored.dtype)
-        flat = where if where.ndim == 1 else np.ravel_multi_index(tuple(where.T), shape)
+        try:
+            full = np.zeros(shape, dtype=stored.dtype)
+            flat = where if where.ndim == 1 else np.ravel_multi_index(tuple(where.T), shape)
+        except (ValueError, MemoryError) as error:
+            raise refuse(
+                "O2M-R015", f"The sparse tensor of shape {list(shape)} is wrong: {error}.", case=name
+            ) from None
+        if flat.size and not 0 <= flat.min() <= flat.max() < full.size:
+            raise refuse(
+                "O2M-R015", f"An index of the sparse tensor lies outside of its shape {list(shape)}.", case=name
+            )
         full.reshape(-1)[flat] = stored.reshape(-1)
         return ir.Tensor(full, dtype=values.dtype, name=name)
 

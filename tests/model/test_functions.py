@@ -112,6 +112,31 @@ def test_calls_in_branches_and_branches_in_functions() -> None:
     assert len(set(names)) == len(names)
 
 
+def test_graphs_as_arguments() -> None:
+    """A graph given as an attribute sees the values of the caller, not those of the function."""
+    choice = node("If", "c", "b")
+    refer(
+        refer(choice, "then_branch", "body", onnx.AttributeProto.GRAPH),
+        "else_branch",
+        "body",
+        onnx.AttributeProto.GRAPH,
+    )
+    hold = function("F", "c x", "b", [choice], attributes=["body"])
+    body = graph([node("Add", "x k", "t"), node("In", "t", "u", domain="my")], outputs=[info("u")])
+    proto = model(
+        [node("F", "c z", "y", domain="my", body=body)], functions=[hold, INNER], opsets=MY,
+        inputs=[info("x"), info("z")], initializers=[FLAG, const("k", [1, -2])],
+    )  # fmt: skip
+    loaded = read(proto)
+    expanded = expand_functions(read(loaded.ir))
+    assert [n.op_type for n in expanded.ir.graph] == ["If"]
+    cut = again(expanded)
+    onnx.checker.check_model(cut)
+    assert [value.name for value in cut.graph.input] == ["x"]
+    total = X + np.array([1, -2], np.float32)
+    np.testing.assert_array_equal(run(cut)[0], np.maximum(total, np.float32(0.25) * total))
+
+
 def test_overloads_pick_their_function() -> None:
     up, down = function("F", "a", "b", [node("Abs", "a", "b")]), function("F", "a", "b", [node("Neg", "a", "b")])
     up.overload, down.overload = "up", "down"

@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
 
+from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.model import Kind, LoadedModel, array, extract, node_ref, read
 from tests.model.builders import const, function, graph, info, model, node, tensor
 
@@ -168,6 +169,25 @@ def test_sparse_initializer() -> None:
         proto.graph.sparse_initializer.append(helper.make_sparse_tensor(const("w", [3.0]), indices, [2]))
         loaded = read(proto)
         np.testing.assert_array_equal(array(loaded.ir.graph.initializers["w"].const_value), [0, 3])
+
+
+@pytest.mark.parametrize(("indices", "shape"), [([2], [2]), ([-1], [2]), ([[0, 3]], [2, 3]), ([0], [1 << 50])])
+def test_indices_of_sparse_tensors_are_checked_when_they_are_used(indices: list[object], shape: list[int]) -> None:
+    proto = model([node("Add", "x w", "y")])
+    proto.graph.sparse_initializer.append(
+        helper.make_sparse_tensor(const("w", [3.0]), const("", indices, np.int64), shape)
+    )
+    with pytest.raises(Refusal, match="O2M-R015"):
+        array(read(proto).ir.graph.initializers["w"].const_value)
+
+
+def test_comments_that_are_not_utf8_are_left_out() -> None:
+    proto = model([node("Relu", "x", "y", doc_string="plain")])
+    proto.producer_name = "plain"
+    data = proto.SerializeToString().replace(b"plain", b"pl\xe9in")
+    assert onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    again(read(data))
+    read(read(data).ir)
 
 
 def test_a_newest_model() -> None:

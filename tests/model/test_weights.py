@@ -17,6 +17,7 @@ import pytest
 from onnx import TensorProto as T
 from onnx import numpy_helper
 
+from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.model import MappedTensor, array, extract, is_aligned, read
 from tests.model.builders import const, external, graph, info, model, node, tensor
 
@@ -183,6 +184,27 @@ def test_external_data(tmp_path: Path) -> None:
             np.testing.assert_array_equal(array(held[f"w{index}"].const_value), numbers.reshape(3, 4))
         assert array(held["short"].const_value).tolist() == [0, 1]
         assert array(held["none"].const_value).shape == (0, 5)
+
+
+def test_external_tensors_of_onnx_ir_models_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out.bin").write_bytes(b"\0" * 8)
+    (tmp_path / "in" / "w.bin").write_bytes(np.array([1, 2], np.float32).tobytes())
+    for location, length, code in (
+        ("w.bin", 8, ""),
+        ("gone", 8, "R012"),
+        ("w.bin", 9, "R013"),
+        ("../out.bin", 8, "R014"),
+    ):
+        held = read(model([node("Add", "x w", "y")], initializers=[const("w", [1, 2])])).ir
+        held.graph.initializers["w"].const_value = ir.ExternalTensor(
+            location, 0, length, ir.DataType.FLOAT, shape=ir.Shape([2]), name="w", base_dir=tmp_path / "in"
+        )
+        if code:
+            with pytest.raises(Refusal, match=f"O2M-{code}"):
+                read(held)
+        else:
+            assert array(read(held).ir.graph.initializers["w"].const_value).tolist() == [1, 2]
 
 
 def test_a_model_that_is_a_link_has_its_data_beside_its_target(tmp_path: Path) -> None:
