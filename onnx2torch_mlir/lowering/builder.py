@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch_mlir import ir
@@ -12,7 +12,7 @@ from torch_mlir import ir
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.lowering.dtypes import Kind, element_type, kind, width
 
-MapEntry = int | None | ir.AffineExpr
+MapEntry: TypeAlias = "int | ir.AffineExpr | None"
 """One result of an indexing map: the number of an iterator, None for the constant 0, or an affine expression."""
 
 MapResults = tuple[MapEntry, ...]

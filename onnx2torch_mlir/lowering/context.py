@@ -11,12 +11,13 @@ import torch
 from torch.fx import GraphModule, Node
 from torch_mlir import ir
 
+from onnx2torch_mlir.core.dims import to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering.builder import Builder
 from onnx2torch_mlir.lowering.lowered import Check
 from onnx2torch_mlir.lowering.operand import Operand, Spec
-from onnx2torch_mlir.lowering.sizes import Sizes, as_dim, equal, product
+from onnx2torch_mlir.lowering.sizes import Sizes, equal
 
 Number = bool | int | float | sympy.Basic
 """A scalar argument of a primitive: a Python number or an expression over symbolic sizes."""
@@ -71,22 +72,18 @@ class Context:
         if not equal(x, y):
             self.require(sympy.Eq(x, y), f"{message}: {x} = {y}")
 
-    def declare(self, dim: Dim, actual: Dim | ir.Value, message: str) -> Dim:
-        """Say that a declared size is ``actual``: binds a symbol that is new here, checks any other.
-
-        Returns the declared size, which may be used from now on.
-        """
+    def declare(self, dim: Dim, actual: Dim | ir.Value, message: str, *, size: bool = True) -> None:
+        """Say that a declared size (or number) is ``actual``: binds a symbol that is new here, checks any other."""
         fresh = isinstance(dim, sympy.Symbol) and dim not in self.sizes.bound
         if isinstance(actual, ir.Value):
             if fresh:
-                self.sizes.bind(dim, actual)
+                self.sizes.bind(dim, actual, size=size)
             else:
                 self.assert_true(self.b.compare("eq", self.sizes.value(dim), actual), f"{message}: {dim}")
         elif fresh:
             self.sizes.bind(dim, self.sizes.value(actual))
         else:
             self.require_equal(dim, actual, message)
-        return dim
 
     def assert_true(self, condition: ir.Value, message: str) -> None:
         """``cf.assert``: end the call with ``message`` unless an i1 is true."""
@@ -119,10 +116,6 @@ class Context:
         dynamic = [self.sizes.value(d) for d in dims if not isinstance(d, int)]
         return dynamic, self.b.i64_array([d if isinstance(d, int) else self.b.dynamic for d in dims])
 
-    def numel(self, x: Spec) -> Dim:
-        """Number of elements."""
-        return product(x.shape)
-
     def at(self, x: Operand, indices: Sequence[ir.Value]) -> ir.Value:
         """``tensor.extract``."""
         return self.b.make("tensor.extract", self.b.element(x.dtype), x.value, *indices)
@@ -150,7 +143,7 @@ class Context:
         start: ir.Value | None = None,
         step: ir.Value | None = None,
     ) -> list[ir.Value]:
-        """``scf.for`` from ``start`` (0) to ``count`` by ``step`` (1); ``body(i, *carried)`` returns the next carried."""
+        """``scf.for`` from ``start`` (0) to ``count`` by ``step`` (1); ``body(i, *carried)`` gives the next carried."""
         lower = self.b.idx(0) if start is None else start
         by = self.b.idx(1) if step is None else step
         types = [v.type for v in carried]
@@ -200,4 +193,4 @@ class Context:
 
 def spec_of(value: Any) -> Spec:
     """Dtype and sizes of a (fake) tensor."""
-    return Spec(value.dtype, tuple([d if type(d) is int else as_dim(d) for d in value.shape]))
+    return Spec(value.dtype, tuple([d if type(d) is int else to_dim(d) for d in value.shape]))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import sympy
 from torch.fx import Node
 from torch_mlir import ir
 
+from onnx2torch_mlir.core.dims import floor_div, maximum, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering.builder import MapEntry
@@ -23,7 +23,7 @@ from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.pointwise import convert, pointwise
 from onnx2torch_mlir.lowering.registry import rule
 from onnx2torch_mlir.lowering.shapes import reshape
-from onnx2torch_mlir.lowering.slicing import crop_and_pad, insert_slice, pad, simplified
+from onnx2torch_mlir.lowering.slicing import crop_and_pad, insert_slice, pad
 from onnx2torch_mlir.lowering.windows import spread, window_entry
 
 
@@ -52,7 +52,7 @@ def convolution(
     else:
         widths: list[Dim] = [0, 0, *low]
         x = pad(ctx, x, widths, widths, ctx.b.constant(0, x.dtype))
-    ctx.require_equal(x.shape[1], simplified(sympy.sympify(weight.shape[1]) * groups), "channels of a convolution")
+    ctx.require_equal(x.shape[1], to_dim(weight.shape[1] * groups), "channels of a convolution")
     product = _correlate(ctx, x, weight, out, steps, apart, groups, mirrored=transposed)
     if bias is not None:
         shaped = reshape(ctx, bias, [bias.shape[0], *[1] * spatial])
@@ -73,25 +73,23 @@ def _spread_out(
     """The input of the equivalent convolution: zeros between the elements and around them."""
     zero = ctx.b.constant(0, x.dtype)
     if any(s != 1 for s in steps):
-        wide = [simplified((sympy.sympify(d) - 1) * s + 1) for d, s in zip(x.shape[2:], steps, strict=True)]
-        if any(not isinstance(d, int) for d in x.shape[2:]):
-            wide = [simplified(sympy.Max(0, sympy.sympify(w))) for w in wide]
+        wide = [maximum(0, to_dim((d - 1) * s + 1)) for d, s in zip(x.shape[2:], steps, strict=True)]
         holes = ctx.fill(zero, x.dtype, (*x.shape[:2], *wide))
         x = insert_slice(ctx, x, holes, [0] * x.rank, [1, 1, *steps])
-    reach = [simplified(a * (sympy.sympify(k) - 1)) for a, k in zip(apart, weight.shape[2:], strict=True)]
-    before = [simplified(sympy.sympify(r) - p) for r, p in zip(reach, low, strict=True)]
-    after = [simplified(sympy.sympify(b) + e) for b, e in zip(before, extra, strict=True)]
-    wanted = [simplified(sympy.sympify(o) + r) for o, r in zip(sizes, reach, strict=True)]
+    reach = [to_dim(a * (k - 1)) for a, k in zip(apart, weight.shape[2:], strict=True)]
+    before = [to_dim(r - p) for r, p in zip(reach, low, strict=True)]
+    after = [to_dim(b + e) for b, e in zip(before, extra, strict=True)]
+    wanted = [to_dim(o + r) for o, r in zip(sizes, reach, strict=True)]
     return crop_and_pad(ctx, x, [0, 0, *before], [0, 0, *after], zero, (*x.shape[:2], *wanted))
 
 
 def _channels_swapped(ctx: Context, weight: Operand, groups: int) -> Operand:
     """[C, F/groups, *K] as [F, C/groups, *K]."""
     c, f, *kernel = weight.shape
-    per_group = simplified(sympy.sympify(c) / groups)
+    per_group = floor_div(c, groups)
     split = reshape(ctx, weight, [groups, per_group, f, *kernel])
     swapped = transpose(ctx, split, [0, 2, 1, *range(3, 3 + len(kernel))])
-    return reshape(ctx, swapped, [simplified(sympy.sympify(f) * groups), per_group, *kernel])
+    return reshape(ctx, swapped, [to_dim(f * groups), per_group, *kernel])
 
 
 def _correlate(
@@ -108,7 +106,7 @@ def _correlate(
     """The sum of products; the result is in the accumulator's dtype."""
     n, f, *sizes = out.shape
     kernel = weight.shape[2:]
-    per_f, per_c = simplified(sympy.sympify(f) / groups), weight.shape[1]
+    per_f, per_c = floor_div(f, groups), weight.shape[1]
     depthwise = groups > 1 and per_f == 1 and per_c == 1
     if depthwise:
         shapes = x.shape, (groups, *kernel), out.shape

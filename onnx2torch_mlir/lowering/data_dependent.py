@@ -70,4 +70,4 @@ def local_scalar_dense(ctx: Context, node: Node, x: Operand) -> None:
         value = b.to_index(element, x.dtype)
     if expr.is_Boolean:
         raise refuse("O2M-L002", f"the truth value {expr} has no symbol to bind", case=str(expr))
-    ctx.declare(int(expr) if expr.is_Integer else expr, value, "a number read from a tensor")
+    ctx.declare(int(expr) if expr.is_Integer else expr, value, "a number read from a tensor", size=False)

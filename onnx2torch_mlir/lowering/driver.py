@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import sympy
 import torch
@@ -32,7 +32,7 @@ def target_name(target: Any) -> str:
     found = _NAMES.get(target)
     if found is None:
         if isinstance(target, torch._ops.HigherOrderOperator):
-            found = str(target.name())
+            found = str(target._name)
         elif isinstance(target, torch._ops.OpOverload):
             found = str(target)
         else:
@@ -216,7 +216,7 @@ class _Walk:
         name = target_name(node.target)
         value = node.meta.get("val")
         if name == "getitem":
-            source = self.env.get(node.args[0])
+            source = self.env.get(cast(Node, node.args[0]))
             if source is not None:
                 self.env[node] = source[node.args[1]]
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cache
+from typing import Any
 
 import torch
 from torch_mlir import ir
@@ -32,7 +33,7 @@ _INTEGERS = {
     torch.uint64: (64, Kind.UNSIGNED),
 }
 
-_FLOATS: dict[torch.dtype, type] = {
+_FLOATS: dict[torch.dtype, Any] = {
     torch.float16: ir.F16Type,
     torch.bfloat16: ir.BF16Type,
     torch.float32: ir.F32Type,
@@ -97,13 +98,14 @@ def promote(operands: list[tuple[torch.dtype, int | None]]) -> torch.dtype:
         known = groups[level]
         groups[level] = dtype if known is None else torch.promote_types(known, dtype)
     result: torch.dtype | None = None
-    for level, dtype in enumerate(groups):
-        if dtype is None:
+    for level, group in enumerate(groups):
+        if group is None:
             continue
+        candidate = _of_number(group) if level == 2 else group
         if result is None:
-            result = _of_number(dtype) if level == 2 else dtype
-        elif _CATEGORY[kind(dtype)] > _CATEGORY[kind(result)]:
-            result = torch.promote_types(result, _of_number(dtype) if level == 2 else dtype)
+            result = candidate
+        elif _CATEGORY[kind(candidate)] > _CATEGORY[kind(result)]:
+            result = torch.promote_types(result, candidate)
     assert result is not None
     return result
 

@@ -124,7 +124,7 @@ class AdvancedIndex:
     def reads(self, index: Operand) -> tuple[int | None, ...]:
         """Where an index tensor is read, over iterators of the result."""
         entries = broadcast_map(self.ctx, index, self.block)
-        return tuple(None if e is None else int(e) + self.start for e in entries)  # type: ignore[arg-type]
+        return tuple(None if e is None else int(e) + self.start for e in entries)
 
     def places(self, elements: Sequence[ir.Value], here: Sequence[ir.Value]) -> list[ir.Value]:
         """The position in ``x`` for index elements and a position in the result."""

@@ -69,7 +69,9 @@ def compute_dtype(row: Row, operands: Sequence[Operand | Number], result: torch.
         return torch.bool
     if row.compute == "result":
         return op_math(result)
-    pairs = [(x.dtype, x.rank) if isinstance(x, Operand) else (number_dtype(x), None) for x in operands]
+    pairs: list[tuple[torch.dtype, int | None]] = [
+        (x.dtype, x.rank) if isinstance(x, Operand) else (number_dtype(x), None) for x in operands
+    ]
     return op_math(promote(pairs))
 
 

@@ -10,6 +10,7 @@ import torch
 from torch.fx import Node
 from torch_mlir import ir
 
+from onnx2torch_mlir.core.dims import product
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.lowering.casts import cast
 from onnx2torch_mlir.lowering.context import Context, Number
@@ -19,7 +20,6 @@ from onnx2torch_mlir.lowering.pointwise import convert, pointwise
 from onnx2torch_mlir.lowering.registry import rule
 from onnx2torch_mlir.lowering.scalars import ROWS, emit
 from onnx2torch_mlir.lowering.shapes import reshape
-from onnx2torch_mlir.lowering.sizes import product
 
 
 def axes_of(dims: Sequence[int] | int | None, rank: int) -> list[int]:
@@ -67,7 +67,7 @@ def kept(shape: Sequence[Dim], axes: Sequence[int], keepdim: bool) -> tuple[Dim,
 def reduce(
     ctx: Context, x: Operand, axes: Sequence[int], name: str, dtype: torch.dtype, *, keepdim: bool = False
 ) -> Operand:
-    """``x`` converted to ``dtype`` and combined over ``axes`` with a row of the table; no element gives its identity."""
+    """``x`` as ``dtype``, combined over ``axes`` with a row of the table; no element gives its identity."""
     shape = kept(x.shape, axes, False)
     b = ctx.b
     body = ROWS[name].body(kind(dtype))
@@ -168,7 +168,7 @@ def any_all(ctx: Context, node: Node, x: Operand, dim: Sequence[int] | None = No
 
 @rule("aten.argmax.default", "aten.argmin.default")
 def argmax(ctx: Context, node: Node, x: Operand, dim: int | None = None, keepdim: bool = False) -> Operand:
-    """Position of the first extreme element; NaN is more extreme than any number. Without ``dim``: in the flat tensor."""
+    """Position of the first extreme element, without ``dim`` in the flat tensor; NaN is the most extreme."""
     out = ctx.spec(node)
     largest = "argmax" in str(node.target)
     source = reshape(ctx, x, [product(x.shape)]) if dim is None or x.rank == 0 else x

@@ -73,5 +73,6 @@ def _shape_env(exported: ExportedProgram) -> torch.fx.experimental.symbolic_shap
         value = node.meta.get("val")
         mode = getattr(value, "fake_mode", None)
         if mode is not None and mode.shape_env is not None:
-            return mode.shape_env
+            shape_env: torch.fx.experimental.symbolic_shapes.ShapeEnv = mode.shape_env
+            return shape_env
     return None

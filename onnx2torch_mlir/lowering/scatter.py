@@ -1,7 +1,7 @@
 """Rules that write at computed positions: scatter, scatter_add, scatter_reduce, index_put.
 
-Written in the order of the index, as a loop nest over a copy of the operand: the last of several writes wins, and sums are
-the same on every run.
+Written in the order of the index, as a loop nest over a copy of the operand: the last of several writes wins, and sums
+are the same on every run.
 """
 
 from __future__ import annotations

@@ -8,10 +8,11 @@ from functools import lru_cache
 import sympy
 from torch_mlir import ir
 
+from onnx2torch_mlir.core.dims import product
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.lowering.context import Context
 from onnx2torch_mlir.lowering.operand import Operand
-from onnx2torch_mlir.lowering.sizes import equal, product
+from onnx2torch_mlir.lowering.sizes import equal
 
 _DYNAMIC = sympy.Symbol("dynamic")
 """Stands for a size whose value does not matter, only that the type says ``?``."""

@@ -13,38 +13,24 @@ from typing import Any
 
 import sympy
 import torch
+from torch.utils._sympy.functions import Max, Min
 from torch_mlir import ir
 
+from onnx2torch_mlir.core.dims import is_nonnegative, known_equal, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering.builder import Builder
 
 
-def as_dim(value: Any) -> Dim:
-    """An int, SymInt or sympy expression as a Dim, after the replacements of its ShapeEnv."""
-    if isinstance(value, int):
-        return value
-    if isinstance(value, torch.SymInt):
-        value = value.node.expr
-    if isinstance(value, sympy.Integer):
-        return int(value)
-    assert isinstance(value, sympy.Expr)
-    return value
+def equal(x: Dim, y: Dim) -> bool:
+    """Whether two sizes are the same for every value of their symbols."""
+    return known_equal(x, y) is True or known_equal(_plain(x), _plain(y)) is True
 
 
 @cache
-def equal(x: Dim, y: Dim) -> bool:
-    """Whether two sizes are the same for every value of their symbols."""
-    if x == y:
-        return True
-    if isinstance(x, int) and isinstance(y, int):
-        return False
-    return bool(sympy.expand(sympy.sympify(x) - sympy.sympify(y)) == 0)
-
-
-def product(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
-    """The product of sizes, expanded; 1 for no sizes."""
-    return as_dim(sympy.expand(reduce(lambda a, b: a * b, (sympy.sympify(d) for d in dims), sympy.Integer(1))))
+def _plain(dim: Dim) -> Dim:
+    """``dim`` with sympy's Max and Min for torch's, which are never equal to them."""
+    return dim if isinstance(dim, int) else to_dim(dim.replace(Max, sympy.Max).replace(Min, sympy.Min))
 
 
 class Sizes:
@@ -53,10 +39,19 @@ class Sizes:
     def __init__(self, builder: Builder) -> None:
         self.b = builder
         self.bound: dict[sympy.Symbol, ir.Value] = {}
+        self.numbers: set[sympy.Symbol] = set()
 
-    def bind(self, symbol: sympy.Symbol, value: ir.Value) -> None:
-        """Let ``symbol`` stand for an index value."""
+    def bind(self, symbol: sympy.Symbol, value: ir.Value, *, size: bool = True) -> None:
+        """Let ``symbol`` stand for an index value: a size, or a number that may be negative."""
         self.bound[symbol] = value
+        if not size:
+            self.numbers.add(symbol)
+
+    def nonnegative(self, dim: Dim) -> bool:
+        """Whether an expression is provably at least 0, given that sizes are."""
+        if isinstance(dim, int):
+            return dim >= 0
+        return not dim.free_symbols & self.numbers and is_nonnegative(dim)
 
     def knows(self, expr: sympy.Basic) -> bool:
         """Whether every symbol of ``expr`` is bound."""

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import sympy
 from torch.fx import Node
-from torch.utils._sympy.functions import CeilDiv, Max, Min, Where
+from torch.utils._sympy.functions import Where
 from torch_mlir import ir
 
+from onnx2torch_mlir.core.dims import ceil_div, maximum, minimum, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering.context import Context, Number
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.pointwise import convert, elementwise, scalar_constant
 from onnx2torch_mlir.lowering.registry import rule
-from onnx2torch_mlir.lowering.sizes import as_dim
 
 
 def dim_index(dim: int, rank: int) -> int:
@@ -23,19 +23,19 @@ def dim_index(dim: int, rank: int) -> int:
     return dim + max(rank, 1) if dim < 0 else dim
 
 
-def simplified(expr: sympy.Expr | int) -> Dim:
-    """A size as an int if it is one."""
-    return as_dim(sympy.sympify(expr))
-
-
-def position(index: Dim, size: Dim) -> Dim:
-    """A slice bound counted from the front and clamped to [0, size]."""
+def from_front(ctx: Context, index: Dim, size: Dim) -> Dim:
+    """A position counted from the front."""
     if isinstance(index, int):
-        if index >= 0:
-            return simplified(Min(index, size)) if index else 0
-        return simplified(Max(0, sympy.sympify(size) + index))
-    wrapped = Where(index < 0, index + size, index) if not index.is_nonnegative else index
-    return simplified(Max(0, Min(wrapped, size)))
+        return index if index >= 0 else to_dim(size + index)
+    return index if ctx.sizes.nonnegative(index) else Where(index < 0, index + size, index)
+
+
+def position(ctx: Context, index: Dim, size: Dim) -> Dim:
+    """A slice bound counted from the front and clamped to [0, size]."""
+    start = from_front(ctx, index, size)
+    if isinstance(start, int) or not start.free_symbols & ctx.sizes.numbers:
+        return minimum(maximum(0, start), size)
+    return to_dim(sympy.Max(0, sympy.Min(start, size)))
 
 
 def extract_slice(
@@ -107,10 +107,9 @@ def slice_(
         raise refuse("O2M-L002", f"the step of a slice must be positive, not {step}", case="step")
     if not isinstance(step, int):
         ctx.require(sympy.Ge(step, 1), "the step of a slice must be positive")
-    first = 0 if start is None else position(start, size)
-    last = size if end is None or (isinstance(end, int) and end >= 2**63 - 1) else position(end, size)
-    span = simplified(Max(0, sympy.sympify(last) - first))
-    length = span if step == 1 else simplified(CeilDiv(span, step))
+    first = 0 if start is None else position(ctx, start, size)
+    last = size if end is None or (isinstance(end, int) and end >= 2**63 - 1) else position(ctx, end, size)
+    length = maximum(0, ceil_div(to_dim(last - first), step))
     ctx.declare(out.shape[axis], length, "the length of a slice")
     offsets = [first if a == axis else 0 for a in range(x.rank)]
     strides = [step if a == axis else 1 for a in range(x.rank)]
@@ -124,13 +123,10 @@ def select(ctx: Context, node: Node, x: Operand, dim: int, index: Dim) -> Operan
     """One position along ``dim``, which disappears; a position outside fails at run time."""
     out = ctx.spec(node)
     axis = dim_index(dim, x.rank)
-    size = sympy.sympify(x.shape[axis])
-    inside = sympy.And(sympy.Ge(index, -size), sympy.Lt(index, size))
+    size = x.shape[axis]
+    first = from_front(ctx, index, size)
+    inside = sympy.And(sympy.Ge(first, 0), sympy.Lt(first, size))
     ctx.require(inside, f"position {index} of a dim of {size} elements must exist")
-    if isinstance(index, int):
-        first = simplified(index if index >= 0 else size + index)
-    else:
-        first = simplified(Where(index < 0, index + size, index))
     offsets = [first if a == axis else 0 for a in range(x.rank)]
     sizes = [1 if a == axis else d for a, d in enumerate(x.shape)]
     return extract_slice(ctx, x, offsets, sizes, [1] * x.rank, out.shape)
@@ -152,7 +148,7 @@ def cat(ctx: Context, node: Node, tensors: Sequence[Operand], dim: int = 0) -> O
                 ctx.require_equal(have, want, "sizes of joined tensors must be equal")
         offsets = [start if a == axis else 0 for a in range(out.rank)]
         result = insert_slice(ctx, convert(ctx, x, out.dtype), result, offsets)
-        start = simplified(sympy.sympify(start) + x.shape[axis])
+        start = to_dim(start + x.shape[axis])
     ctx.require_equal(start, out.shape[axis], "the size of joined tensors")
     return result
 
@@ -161,7 +157,7 @@ def pad(ctx: Context, x: Operand, low: Sequence[Dim], high: Sequence[Dim], value
     """``tensor.pad`` with an element; no width may be negative."""
     if all(w == 0 for w in (*low, *high)):
         return x
-    shape = [simplified(sympy.sympify(d) + lo + hi) for d, lo, hi in zip(x.shape, low, high, strict=True)]
+    shape = [to_dim(d + lo + hi) for d, lo, hi in zip(x.shape, low, high, strict=True)]
     groups = [ctx.slots(part) for part in (low, high)]
     operation = ctx.b.op(
         "tensor.pad",
@@ -184,15 +180,15 @@ def crop_and_pad(
     ctx: Context, x: Operand, low: Sequence[Dim], high: Sequence[Dim], value: ir.Value, shape: Sequence[Dim]
 ) -> Operand:
     """Padding whose negative widths cut off elements instead; the result has the sizes ``shape``."""
-    drop_low = [simplified(Max(0, -sympy.sympify(w))) for w in low]
-    drop_high = [simplified(Max(0, -sympy.sympify(w))) for w in high]
+    drop_low = [maximum(0, to_dim(-w)) for w in low]
+    drop_high = [maximum(0, to_dim(-w)) for w in high]
     if any(w != 0 for w in (*drop_low, *drop_high)):
-        sizes = [simplified(sympy.sympify(d) - lo - hi) for d, lo, hi in zip(x.shape, drop_low, drop_high, strict=True)]
+        sizes = [to_dim(d - lo - hi) for d, lo, hi in zip(x.shape, drop_low, drop_high, strict=True)]
         for size, d in zip(sizes, x.shape, strict=True):
             if size != d:
                 ctx.require(sympy.Ge(size, 0), "negative padding cannot cut off more than there is")
         x = extract_slice(ctx, x, drop_low, sizes, [1] * x.rank)
-    widths = [[simplified(Max(0, w)) for w in side] for side in (low, high)]
+    widths = [[maximum(0, w) for w in side] for side in (low, high)]
     result = pad(ctx, x, widths[0], widths[1], value)
     for have, want in zip(result.shape, shape, strict=True):
         ctx.declare(want, have, "the size of a padded tensor")

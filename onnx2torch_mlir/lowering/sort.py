@@ -11,16 +11,16 @@ import torch
 from torch.fx import Node
 from torch_mlir import ir
 
+from onnx2torch_mlir.core.dims import product
 from onnx2torch_mlir.core.signature import Dim
-from onnx2torch_mlir.lowering.context import Context
 from onnx2torch_mlir.lowering.casts import cast
+from onnx2torch_mlir.lowering.context import Context
 from onnx2torch_mlir.lowering.dtypes import Kind, kind, op_math
 from onnx2torch_mlir.lowering.movement import transpose
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.pointwise import elementwise
 from onnx2torch_mlir.lowering.registry import rule
 from onnx2torch_mlir.lowering.shapes import reshape
-from onnx2torch_mlir.lowering.sizes import product
 from onnx2torch_mlir.lowering.slicing import dim_index, extract_slice
 
 

@@ -9,6 +9,7 @@ import torch
 from torch.fx import Node
 from torch_mlir import ir
 
+from onnx2torch_mlir.core.dims import maximum, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering.builder import MapEntry
@@ -20,8 +21,7 @@ from onnx2torch_mlir.lowering.pointwise import convert, elementwise, pointwise
 from onnx2torch_mlir.lowering.reduction import lowest
 from onnx2torch_mlir.lowering.registry import rule
 from onnx2torch_mlir.lowering.scalars import ROWS, emit
-from onnx2torch_mlir.lowering.sizes import equal
-from onnx2torch_mlir.lowering.slicing import pad, simplified
+from onnx2torch_mlir.lowering.slicing import pad
 from onnx2torch_mlir.lowering.windows import spread, window_entry
 
 
@@ -51,10 +51,9 @@ class _Windows:
             self.x.shape[self.lead :], self.sizes, self.kernel, self.stride, self.padding, self.dilation, strict=True
         )
         for size, count, k, s, p, d in reach:
-            need = (sympy.sympify(count) - 1) * s + (k - 1) * d + 1 - size - p
-            usual = simplified(need)
+            need = to_dim((count - 1) * s + (k - 1) * d + 1 - size - p)
             low.append(p)
-            high.append(max(usual, 0) if isinstance(usual, int) else simplified(sympy.Max(p, usual)))
+            high.append(max(need, 0) if isinstance(need, int) else maximum(p, need))
         return pad(self.ctx, self.x, low, high, value)
 
     def generic(
@@ -211,7 +210,6 @@ def _all_inside(windows: _Windows, axis: int, count_include_pad: bool) -> bool:
     p = windows.padding[axis]
     if p and not count_include_pad:
         return False
-    size = sympy.sympify(windows.x.shape[windows.lead + axis])
-    reach = (sympy.sympify(windows.sizes[axis]) - 1) * windows.stride[axis] + windows.kernel[axis]
-    room = simplified(size + 2 * p - reach)
-    return room >= 0 if isinstance(room, int) else windows.stride[axis] == 1 and equal(room, 0)
+    size = windows.x.shape[windows.lead + axis]
+    reach = (windows.sizes[axis] - 1) * windows.stride[axis] + windows.kernel[axis]
+    return windows.ctx.sizes.nonnegative(to_dim(sympy.expand(size + 2 * p - reach)))

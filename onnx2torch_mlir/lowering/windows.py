@@ -10,11 +10,9 @@ from torch_mlir import ir
 T = TypeVar("T")
 
 
-def spread(values: Sequence[T] | T, count: int, default: Sequence[T] | None = None) -> list[T]:
+def spread(values: Sequence[T], count: int, default: Sequence[T] = ()) -> list[T]:
     """One value per spatial dim: a single one stands for all, none for ``default``."""
-    given = list(values) if isinstance(values, (list, tuple)) else [values]
-    if not given and default is not None:
-        given = list(default)
+    given = list(values) or list(default)
     return given * count if len(given) == 1 else given
 
 
