@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from onnx2torch_mlir.core import dims as D
 from onnx2torch_mlir.core.builder import ProgramBuilder
-from onnx2torch_mlir.core.parameters import KnownInts
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
@@ -16,6 +16,7 @@ from onnx2torch_mlir.families import wide
 from onnx2torch_mlir.families.dtypes import highest, lowest
 
 Reduce = Callable[[ProgramBuilder, Value, list[int], bool], Value]
+Pointwise = Callable[[ProgramBuilder, Value], Value]
 
 
 def normalized_axes(axes: Sequence[int], rank: int) -> list[int]:
@@ -47,11 +48,18 @@ def count(axes: Sequence[int], x: Value) -> Dim:
 
 
 def _mean(g: ProgramBuilder, x: Value, axes: list[int], keepdim: bool) -> Value:
-    if x.dtype.is_floating_point or not axes:
+    if x.dtype.is_floating_point:
         return g.mean(x, axes, keepdim)
     summed = g.sum(g.cast(x, torch.int64), axes, keepdim)
-    number = g.size_value(count(axes, x), torch.int64)
-    return g.cast(g.binary("div", summed, number, rounding_mode="trunc"), x.dtype)
+    return g.cast(quotient(g, summed, g.size_value(count(axes, x))), x.dtype)
+
+
+def quotient(g: ProgramBuilder, total: Value, number: Value) -> Value:
+    """``total`` by ``number`` (int64) elements; integers are truncated, as in onnxruntime."""
+    if total.dtype.is_floating_point:
+        return g.div(total, g.cast(number, total.dtype))
+    wide_total = g.cast(total, torch.int64)
+    return g.cast(g.binary("div", wide_total, number, rounding_mode="trunc"), total.dtype)
 
 
 def _product(g: ProgramBuilder, x: Value, axes: list[int], keepdim: bool) -> Value:
@@ -64,8 +72,6 @@ def _product(g: ProgramBuilder, x: Value, axes: list[int], keepdim: bool) -> Val
 
 def _extremum(largest: bool) -> Reduce:
     def reduce(g: ProgramBuilder, x: Value, axes: list[int], keepdim: bool) -> Value:
-        if not axes:
-            return x
         if any(x.shape[axis] == 0 for axis in axes):
             return _filled(g, x, axes, keepdim, lowest(x.dtype) if largest else highest(x.dtype))
         function = g.amax if largest else g.amin
@@ -79,66 +85,73 @@ def _filled(g: ProgramBuilder, x: Value, axes: list[int], keepdim: bool, number:
     return g.full(sizes, number, x.dtype)
 
 
-def _squares(g: ProgramBuilder, x: Value, axes: list[int], keepdim: bool) -> Value:
-    return total(g, wide.in_int64(g, lambda v: g.mul(v, v), x), axes, keepdim)
-
-
-def _absolute(g: ProgramBuilder, x: Value, axes: list[int], keepdim: bool) -> Value:
-    return total(g, x if x.dtype in wide.WIDE_UNSIGNED else g.unary("abs", x), axes, keepdim)
-
-
-def _root_of_squares(g: ProgramBuilder, x: Value, axes: list[int], keepdim: bool) -> Value:
-    return g.unary("sqrt", _squares(g, x, axes, keepdim))
-
-
-def _log_sum(g: ProgramBuilder, x: Value, axes: list[int], keepdim: bool) -> Value:
-    return g.unary("log", total(g, x, axes, keepdim))
-
-
 def _log_sum_exp(g: ProgramBuilder, x: Value, axes: list[int], keepdim: bool) -> Value:
-    if not axes:
-        return x
     if any(x.shape[axis] == 0 for axis in axes):
         return _filled(g, x, axes, keepdim, lowest(x.dtype))
     peak = g.amax(x, axes, True)
-    infinite = g.unary("isinf", peak)
-    peak = g.where(infinite, 0.0, peak)
+    peak = g.where(g.unary("isinf", peak), 0.0, peak)
     summed = g.unary("log", g.sum(g.unary("exp", g.sub(x, peak)), axes, True))
     result = g.add(summed, peak)
     return result if keepdim else g.squeeze(result, axes)
 
 
-_KINDS: dict[str, Reduce] = {
-    "sum": total,
-    "mean": _mean,
-    "max": _extremum(True),
-    "min": _extremum(False),
-    "prod": _product,
-    "l1": _absolute,
-    "l2": _root_of_squares,
-    "sum_square": _squares,
-    "log_sum": _log_sum,
-    "log_sum_exp": _log_sum_exp,
+def _square(g: ProgramBuilder, x: Value) -> Value:
+    return wide.in_int64(g, lambda v: g.mul(v, v), x)
+
+
+def _absolute(g: ProgramBuilder, x: Value) -> Value:
+    return x if x.dtype in wide.WIDE_UNSIGNED else g.unary("abs", x)
+
+
+def _same(g: ProgramBuilder, x: Value) -> Value:
+    return x
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A reduction: ``combine`` between two pointwise steps; ``combine`` along one axis after another gives the same."""
+
+    combine: Reduce
+    before: Pointwise = _same
+    after: Pointwise = _same
+    in_floats: bool = False
+    """Whether integers are computed in float64 and truncated."""
+
+
+KINDS: dict[str, Kind] = {
+    "sum": Kind(total),
+    "mean": Kind(_mean),
+    "max": Kind(_extremum(True)),
+    "min": Kind(_extremum(False)),
+    "prod": Kind(_product),
+    "l1": Kind(total, _absolute),
+    "l2": Kind(total, _square, lambda g, x: g.unary("sqrt", x), in_floats=True),
+    "sum_square": Kind(total, _square),
+    "log_sum": Kind(total, _same, lambda g, x: g.unary("log", x), in_floats=True),
+    "log_sum_exp": Kind(_log_sum_exp, in_floats=True),
 }
-_IN_FLOATS = frozenset({"l2", "log_sum", "log_sum_exp"})
-_IN_FLOAT32 = frozenset({"l1", "l2", "log_sum", "log_sum_exp", "sum_square", "prod"})
-"""Kinds that take several steps, between which a narrow float would round."""
+_SINGLE_STEP = frozenset({"sum", "mean", "max", "min"})
+"""Kinds that PyTorch rounds once; the steps of the others would each round a narrow float."""
+
+
+def steps_dtype(dtype: torch.dtype, kind: str) -> torch.dtype:
+    """The dtype that a reduction of ``kind`` is computed in."""
+    if dtype.is_floating_point:
+        return torch.float32 if kind not in _SINGLE_STEP and dtype.itemsize < 4 else dtype
+    return torch.float64 if KINDS[kind].in_floats else dtype
 
 
 def reduce_axes(g: ProgramBuilder, data: Value, axes: list[int], keepdim: bool, kind: str) -> Value:
-    """``data`` reduced over ``axes`` (normalized; none is the identity followed by the kind's pointwise part)."""
-    compute = data.dtype
-    if data.dtype.is_floating_point:
-        compute = torch.float32 if kind in _IN_FLOAT32 and data.dtype.itemsize < 4 else compute
-    elif kind in _IN_FLOATS:
-        compute = torch.float64
-    return g.cast(_KINDS[kind](g, g.cast(data, compute), axes, keepdim), data.dtype)
+    """``data`` reduced over ``axes`` (normalized; none leaves the kind's pointwise steps)."""
+    steps = KINDS[kind]
+    x = steps.before(g, g.cast(data, steps_dtype(data.dtype, kind)))
+    return g.cast(steps.after(g, steps.combine(g, x, axes, keepdim) if axes else x), data.dtype)
 
 
 def reduce(
     g: ProgramBuilder,
     data: Value,
-    axes: KnownInts | None = None,
+    axes: Value | None = None,
     *,
     keepdims: int = 1,
     noop_with_empty_axes: int = 0,
@@ -149,10 +162,20 @@ def reduce(
     Source: https://onnx.ai/onnx/operators/onnx__ReduceSum.html and its siblings.
 
     Raises:
-        Refusal: O2M-C004 where the axes are only known at run time, O2M-C005 where they are out of range.
+        Refusal: O2M-C005 where axes are out of range, O2M-C004 where not even the result's rank is known.
     """
-    chosen = normalized_axes(axes or [], data.rank)
-    if not chosen and not noop_with_empty_axes:
+    known: Sequence[Dim] | None = [] if axes is None or axes.shape == (0,) else axes.dims()
+    if known is None or not all(isinstance(axis, int) for axis in known):
+        from onnx2torch_mlir.families.run_time_axes import reduce_run_time
+
+        assert axes is not None
+        return reduce_run_time(g, data, axes, bool(keepdims), bool(noop_with_empty_axes), kind)
+    return _reduce_known(g, data, [int(axis) for axis in known], keepdims, noop_with_empty_axes, kind)
+
+
+def _reduce_known(g: ProgramBuilder, data: Value, axes: list[int], keepdims: int, noop: int, kind: str) -> Value:
+    chosen = normalized_axes(axes, data.rank)
+    if not chosen and not noop:
         chosen = list(range(data.rank))
     return reduce_axes(g, data, chosen, bool(keepdims), kind)
 
@@ -161,7 +184,7 @@ def reduce_attribute(
     g: ProgramBuilder, data: Value, *, axes: list[int] | None = None, keepdims: int = 1, kind: str
 ) -> Value:
     """`reduce` with the axes as an attribute."""
-    return reduce(g, data, axes, keepdims=keepdims, kind=kind)
+    return _reduce_known(g, data, axes or [], keepdims, 0, kind)
 
 
 def arg(
