@@ -1,1 +1,29 @@
 """Holding a model's numbers against onnxruntime's: inputs, runs, comparison, the first node that differs."""
+
+from onnx2torch_mlir.verification.bisection import Divergence, bisect
+from onnx2torch_mlir.verification.comparison import Comparison, Statistics, compare, statistics, ulp_distance
+from onnx2torch_mlir.verification.inputs import generate_inputs, load_inputs, load_outputs
+from onnx2torch_mlir.verification.reference import ReferenceRun, run_reference
+from onnx2torch_mlir.verification.report import VerifyReport
+from onnx2torch_mlir.verification.tolerances import TOLERANCES, Tolerance, tolerance_of
+from onnx2torch_mlir.verification.verify import verify
+
+__all__ = [
+    "TOLERANCES",
+    "Comparison",
+    "Divergence",
+    "ReferenceRun",
+    "Statistics",
+    "Tolerance",
+    "VerifyReport",
+    "bisect",
+    "compare",
+    "generate_inputs",
+    "load_inputs",
+    "load_outputs",
+    "run_reference",
+    "statistics",
+    "tolerance_of",
+    "ulp_distance",
+    "verify",
+]

@@ -1,0 +1,114 @@
+"""A folder that shows a finding again: the one-node model, its inputs, and the exact command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, refuse
+from onnx2torch_mlir.model import (
+    Kind,
+    LoadedModel,
+    ValueType,
+    expand_functions,
+    one_node_model,
+    sub_graphs,
+    value_type_of,
+)
+
+Array = np.ndarray[Any, Any]
+
+
+def write(
+    folder: Path, model: onnx.ModelProto, inputs: Mapping[str, Array], *, command: str, findings: Sequence[Finding]
+) -> Path:
+    """Write into ``folder``: model.onnx, ``inputs`` as inputs.npz, command.sh which runs ``command``, findings.json.
+
+    Raises:
+        Refusal: O2M-U004 where the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        onnx.save(model, folder / "model.onnx")
+        line = f"onnx2mlir {command} model.onnx"
+        storable = {name: array for name, array in inputs.items() if array.dtype.kind in "biufc"}
+        if storable:
+            np.savez(folder / "inputs.npz", **storable)  # type: ignore[arg-type]
+            line += " --inputs inputs.npz" if command in ("verify", "run") else ""
+        (folder / "command.sh").write_text(f'#!/bin/sh\ncd "$(dirname "$0")" && {line}\n')
+        told = json.dumps([finding.as_dict() for finding in findings], indent=1)
+        (folder / "findings.json").write_text(told + "\n")
+    except OSError as error:
+        reason = f"{folder} cannot be written: {error.strerror or error}"
+        raise refuse("O2M-U004", reason, case=str(folder)) from error
+    return folder
+
+
+def write_findings(folder: Path, loaded: LoadedModel, findings: Sequence[Finding], *, command: str) -> list[Path]:
+    """One folder under ``folder`` for each node that ``findings`` name and that is found in the model.
+
+    Findings of the same code, operator and reason show the same thing: the first of them is written.
+    """
+    written, seen = [], set()
+    for finding in findings:
+        key = (finding.code, finding.node.op_type if finding.node else "", finding.case, finding.reason)
+        if finding.node is None or key in seen:
+            continue
+        seen.add(key)
+        node = find_node(loaded, finding.node)
+        if node is None:
+            continue
+        try:
+            model = one_node_model(loaded, node, types=_types(loaded, node))
+        except Refusal:
+            continue
+        name = "".join(char if char.isalnum() or char in "-_" else "_" for char in finding.node.name or node.op_type)
+        written.append(write(folder / f"{finding.code}_{name}", model, {}, command=command, findings=[finding]))
+    return written
+
+
+def find_node(loaded: LoadedModel, reference: NodeRef) -> ir.Node | None:
+    """The node that a finding means: in the main graph or a sub-graph, or the call of the function it came from."""
+    nodes = list(_all_nodes(loaded.ir.graph))
+    expanded = list(_all_nodes(expand_functions(loaded).ir.graph))
+    for candidates in (nodes, expanded):
+        for node in candidates:
+            if node.name == reference.name and node.op_type == reference.op_type:
+                return node
+    place = reference.place.removeprefix("main/")
+    callers = [node for node in loaded.ir.graph if node.name and (place + "/").startswith(f"{node.name}/")]
+    return max(callers, key=lambda node: len(node.name or ""), default=None)
+
+
+def _all_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
+    for node in graph:
+        yield node
+        for attribute in node.attributes.values():
+            for inner in sub_graphs(attribute):
+                yield from _all_nodes(inner)
+
+
+def _types(loaded: LoadedModel, node: ir.Node) -> dict[str, ValueType]:
+    """The types of what ``node`` reads, inferred where the model does not declare them."""
+    reads = [value for value in node.inputs if value is not None and value.name]
+    if all(value_type_of(value).kind is not Kind.UNKNOWN for value in reads):
+        return {}
+    inferred = _inferred(loaded)
+    return {value.name or "": inferred[value.name or ""] for value in reads if value.name in inferred}
+
+
+def _inferred(loaded: LoadedModel) -> dict[str, ValueType]:
+    from onnx2torch_mlir.model import extract, value_type
+
+    try:
+        outputs = [value.name or "" for value in loaded.ir.graph.outputs]
+        proto = onnx.shape_inference.infer_shapes(extract(loaded, outputs, weights="external"), data_prop=True)
+    except Exception:
+        return {}
+    return {value.name: value_type(value.name, value.type) for value in proto.graph.value_info}

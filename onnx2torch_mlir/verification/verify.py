@@ -1,0 +1,158 @@
+"""`verify`: a model run by us and by the reference on the same inputs, output by output."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx2torch_mlir.conversion import from_numpy
+from onnx2torch_mlir.diagnostics import Finding, NodeRef, Report, refuse
+from onnx2torch_mlir.families.dtypes import torch_dtype
+from onnx2torch_mlir.model import LoadedModel, read
+from onnx2torch_mlir.model.sources import Source
+from onnx2torch_mlir.specs import SpecTable
+from onnx2torch_mlir.verification import reproducer as reproducers
+from onnx2torch_mlir.verification.bisection import Divergence, bisect
+from onnx2torch_mlir.verification.comparison import Comparison, compare, statistics
+from onnx2torch_mlir.verification.inputs import generate_inputs, load_inputs, load_outputs
+from onnx2torch_mlir.verification.reference import run_reference
+from onnx2torch_mlir.verification.report import VerifyReport
+from onnx2torch_mlir.verification.runs import prepare
+
+Array = np.ndarray[Any, Any]
+Inputs = Mapping[str, Any] | Sequence[Any] | str | os.PathLike[str] | None
+
+
+def verify(
+    model: Source,
+    inputs: Inputs = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    eager: bool = False,
+    static: bool = False,
+    rtol: float | None = None,
+    atol: float | None = None,
+    bisect: bool = False,
+    seed: int = 0,
+    threads: int = 1,
+    reproducer: str | os.PathLike[str] | None = None,
+    table: SpecTable | None = None,
+) -> VerifyReport:
+    """Compare ``model`` with onnxruntime.
+
+    Where onnxruntime has no kernel, ONNX's reference evaluator takes its place; the report says so.
+
+    ``inputs`` are arrays by name or in order, or a path (`load_inputs`); by default they are generated
+    (`generate_inputs`) with the sizes ``dims``. If they come from a folder that holds expected outputs, these are
+    compared too. The program is compiled with its dims dynamic; with ``static``, for the sizes ``dims``. ``eager``
+    runs the core program in eager PyTorch instead of native code. ``rtol`` and ``atol`` replace the tolerance of the
+    dtype (`tolerances.TOLERANCES`). With ``bisect``, the first node that differs is searched; ``reproducer`` is a
+    folder to write it to.
+
+    Raises:
+        Refusal: where the model cannot be read, converted, compiled or run, or where there is no reference. Numbers
+            that differ raise nothing: they are in the report.
+    """
+    report = Report()
+    with report.stage("read"):
+        loaded = read(model)
+    given = constants or {}
+    with report.stage("inputs"):
+        feeds, expected = _inputs(loaded, inputs, dims or {}, given, seed)
+    with report.stage("reference"):
+        theirs = run_reference(*_reference_source(model, loaded), {**feeds, **given}, base_dir=loaded.base_dir)
+    tensors = {name: _tensor(array) for name, array in given.items()}
+    pinned = dims if static else None
+    program = prepare(loaded, eager=eager, dims=pinned, constants=tensors, threads=threads, table=table, report=report)
+    with report.stage("run"):
+        ours = program.run({name: array for name, array in feeds.items() if name not in given})
+    names = [value.name for value in loaded.outputs]
+    with report.stage("compare"):
+        outputs = tuple(compare(*item, rtol, atol) for item in zip(names, ours, theirs.outputs, strict=True))
+        stored = (
+            tuple(compare(*item, rtol, atol) for item in zip(names, ours, expected, strict=True)) if expected else ()
+        )
+    found: Divergence | None = None
+    if bisect and not all(item.agrees for item in outputs):
+        with report.stage("bisect"):
+            found = _bisect(loaded, feeds, eager, rtol, atol, table)
+    report.extend(_findings((*outputs, *stored), found.node if found is not None else None))
+    if reproducer is not None and found is not None and found.model is not None:
+        reproducers.write(Path(reproducer), found.model, found.inputs or {}, command="verify", findings=report.errors)
+    described = {name: statistics(array) for name, array in feeds.items()}
+    engine = "eager" if eager else "native"
+    return VerifyReport(engine, theirs.name, theirs.note, described, outputs, stored, found, report)
+
+
+def _bisect(
+    loaded: LoadedModel,
+    feeds: Mapping[str, Array],
+    eager: bool,
+    rtol: float | None,
+    atol: float | None,
+    table: SpecTable | None,
+) -> Divergence | None:
+    """In eager PyTorch first, where one run has all values; natively only if the core program is not at fault."""
+    found = bisect(loaded, feeds, eager=True, rtol=rtol, atol=atol, table=table)
+    if found is None and not eager:
+        found = bisect(loaded, feeds, eager=False, rtol=rtol, atol=atol, table=table)
+    return found
+
+
+def _inputs(
+    loaded: LoadedModel, inputs: Inputs, dims: Mapping[str, int], constants: Mapping[str, Array], seed: int
+) -> tuple[dict[str, Array], list[Array]]:
+    if isinstance(inputs, str | os.PathLike):
+        return load_inputs(loaded, inputs), load_outputs(inputs)
+    names = [value.name for value in loaded.inputs]
+    if inputs is None:
+        return {**generate_inputs(loaded, dims, seed=seed), **constants}, []
+    if isinstance(inputs, Mapping):
+        given = dict(inputs)
+    elif len(inputs) == len(names):
+        given = dict(zip(names, inputs, strict=True))
+    else:
+        raise refuse("O2M-U003", f"{len(inputs)} arrays are given for {len(names)} inputs")
+    missing = [name for name in names if name not in given and name not in constants]
+    unknown = [name for name in given if name not in names]
+    if missing or unknown:
+        what = f"missing: {', '.join(missing)}" if missing else f"unknown: {', '.join(unknown)}"
+        hint = f"the model's inputs are {', '.join(names)}"
+        raise refuse("O2M-U003", f"the arrays are not the model's inputs ({what})", hint=hint)
+    return {name: np.asarray(given[name]) for name in names if name in given}, []
+
+
+def _reference_source(model: Source, loaded: LoadedModel) -> tuple[Any]:
+    if loaded.path is not None:
+        return (loaded.path,)
+    if isinstance(model, ir.Model):
+        return (ir.serde.serialize_model(model),)
+    if isinstance(model, onnx.ModelProto):
+        return (model,)
+    return (onnx.ModelProto.FromString(bytes(model)),)  # type: ignore[arg-type]
+
+
+def _tensor(array: Array) -> Any:
+    array = np.asarray(array)
+    return from_numpy(array, torch_dtype(int(ir.DataType.from_numpy(array.dtype))))
+
+
+def _findings(comparisons: Sequence[Comparison], node: NodeRef | None) -> list[Finding]:
+    return [
+        Finding(
+            "O2M-V001" if item.problem == "numbers" else "O2M-V003",
+            item.reason(),
+            hint="" if node is not None else "verify --bisect names the first node that differs",
+            case=item.name,
+            node=node,
+        )
+        for item in comparisons
+        if not item.agrees
+    ]
