@@ -17,6 +17,8 @@ from onnx2torch_mlir.model.ordering import names_used, topological_order
 from onnx2torch_mlir.model.tensor_checks import Place, TensorChecker
 from onnx2torch_mlir.model.types import Kind, Report, ValueType, value_type
 
+_ELEMENT_TYPES = frozenset(onnx.TensorProto.DataType.values())
+
 
 def since_version(op_type: str, domain: str, opset: int | None) -> int | None:
     """The operator version that an opset selects, None where onnx knows no such operator."""
@@ -76,7 +78,8 @@ class GraphChecker:
         defined = {name for name in given if name}
         read: set[str] = set()
         for node, ref in zip(nodes, refs, strict=True):
-            read |= names_used(node) & outer
+            if outer:
+                read |= names_used(node) & outer
             for name in node.output:
                 if not name:
                     continue
@@ -197,7 +200,7 @@ def _unknown_element(proto: onnx.TypeProto) -> str:
     kind = proto.WhichOneof("value")
     if kind in ("tensor_type", "sparse_tensor_type"):
         number = getattr(proto, kind).elem_type
-        return "" if number in onnx.TensorProto.DataType.values() else f"the element type {number}, which is not ONNX's"
+        return "" if number in _ELEMENT_TYPES else f"the element type {number}, which is not ONNX's"
     if kind in ("sequence_type", "optional_type"):
         return _unknown_element(getattr(proto, kind).elem_type)
     return _unknown_element(proto.map_type.value_type) if kind == "map_type" else ""

@@ -43,6 +43,8 @@ def topological_order(nodes: Sequence[onnx.NodeProto]) -> tuple[list[int], list[
     """
     producer = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     needs = [{producer[name] for name in names_used(node) if name in producer} for node in nodes]
+    if all(max(needed, default=-1) < index for index, needed in enumerate(needs)):
+        return list(range(len(nodes))), []
     users: list[list[int]] = [[] for _ in nodes]
     for index, needed in enumerate(needs):
         for other in needed:
