@@ -19,8 +19,8 @@ from onnx2torch_mlir.conversion.tensors import torch_tensor
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, refuse
-from onnx2torch_mlir.families.dtypes import torch_dtype
-from onnx2torch_mlir.model import function_body
+from onnx2torch_mlir.families.dtypes import element_type, torch_dtype
+from onnx2torch_mlir.model import Kind, ValueType, function_body
 from onnx2torch_mlir.specs import Ledger, OperatorVersion, SpecTable
 from onnx2torch_mlir.specs.row import Action
 
@@ -164,7 +164,11 @@ class GraphConverter:
     ) -> list[Known]:
         if self._depth >= MAX_FUNCTION_DEPTH:
             raise refuse("O2M-R018", f"the function bodies of {node.op_type} are nested without an end")
-        function = function_body(node, version.domain, version.since_version, [_described(value) for value in inputs])
+        types = [_described(value) for value in inputs]
+        opset = node.version if node.version is not None else self.opsets.get(node.domain or "", 0)
+        function = function_body(node.domain or "", node.op_type, opset, node, types)
+        if function is None:
+            raise refuse("O2M-C001", f"ONNX gives no function body for {version}")
         inner = GraphConverter(self.builder, self.table, self.ledger, dict(function.opset_imports))
         inner._depth = self._depth + 1
         for formal, value in zip(function.inputs, inputs, strict=False):
@@ -174,16 +178,15 @@ class GraphConverter:
         inner.nodes(list(function), f"{reference.place}/{reference.name}")
         if inner.findings:
             raise Refusal(inner.findings)
-        return [inner.value(output) for output in function.outputs]
+        return [inner.value(output) if output.name else None for output in function.outputs]
 
 
-def _described(value: Value | None) -> tuple[int, tuple[int | str, ...]] | None:
-    """Element type and shape of a value, as a function body that depends on them needs it."""
+def _described(value: Value | None) -> ValueType | None:
+    """The type of a value, as a function body that depends on it needs it."""
     if value is None:
         return None
-    from onnx2torch_mlir.families.dtypes import element_type
-
-    return element_type(value.dtype), tuple(size if isinstance(size, int) else str(size) for size in value.shape)
+    shape = tuple(size if isinstance(size, int) else str(size) for size in value.shape)
+    return ValueType(value.name, Kind.TENSOR, ir.DataType(element_type(value.dtype)), shape)
 
 
 __all__ = ["MISSING", "GraphConverter", "Missing"]

@@ -140,6 +140,10 @@ def scan(
     elements = [
         inner.parameter(f"element{i}", TensorType(value.dtype, value.shape[1:])) for i, value in enumerate(sequences)
     ]
+    for element, sequence in zip(elements, sequences, strict=True):
+        element.contiguous = sequence.contiguous
+    for carry in carries:
+        carry.contiguous = False
     results = body(inner, [*carries, *elements])
     types = [TensorType(value.dtype, value.shape) for value in results]
     for before, after in zip(carries, types, strict=False):
@@ -167,6 +171,9 @@ def cond(g: ProgramBuilder, condition: Value, bodies: tuple[Body, Body]) -> list
     """
     builders = [SubProgramBuilder(g), SubProgramBuilder(g)]
     results = [body(builder, []) for body, builder in zip(bodies, builders, strict=True)]
+    for builder, result in zip(builders, results, strict=True):
+        for value in result:
+            builder.node_of(value)
     types = []
     for first, second in zip(*results, strict=True):
         if first.dtype is not second.dtype or first.rank != second.rank:
@@ -180,7 +187,6 @@ def cond(g: ProgramBuilder, condition: Value, bodies: tuple[Body, Body]) -> list
     modules = [
         _with_operands(builder, captured).module(result) for builder, result in zip(builders, results, strict=True)
     ]
-    captured = list(dict.fromkeys([*captured, *(node for builder in builders for node in builder.captured)]))
     operands = (tuple(captured),)
     outputs = g.emit_higher_order(
         torch.ops.higher_order.cond, "branch", modules, operands, tuple(types), before=(g.node_of(condition),)
@@ -191,6 +197,8 @@ def cond(g: ProgramBuilder, condition: Value, bodies: tuple[Body, Body]) -> list
 def _with_operands(builder: SubProgramBuilder, captured: Sequence[torch.fx.Node]) -> SubProgramBuilder:
     """The placeholders of ``builder`` in the order of ``captured``, with unused ones for what only others use."""
     nodes = [builder.capture_node(outer, "captured") for outer in captured]
+    if not nodes:
+        return builder
     first = next(iter(builder.graph.nodes))
     for node in nodes:
         if node is first:
@@ -217,7 +225,12 @@ def while_loop(
     builders = [SubProgramBuilder(g), SubProgramBuilder(g)]
     results = []
     for builder, function in zip(builders, (condition, body), strict=True):
-        results.append(function(builder, [builder.parameter(f"carry{i}", type_) for i, type_ in enumerate(types)]))
+        carries = [builder.parameter(f"carry{i}", type_) for i, type_ in enumerate(types)]
+        for carry in carries:
+            carry.contiguous = False
+        results.append(function(builder, carries))
+        for value in results[-1]:
+            builder.node_of(value)
     for before, after in zip(types, results[1], strict=True):
         if before.dtype is not after.dtype or len(before.shape) != after.rank:
             raise refuse("O2M-C003", f"a value carried by a loop changes from {before} to {after!r}")

@@ -77,7 +77,7 @@ def loop_body(condition="keep"):
         nodes.append(h.make_node("Less", ["total", "limit"], ["go"]))
     outputs = [value("go", T.BOOL, []), value("next", T.FLOAT, None)]
     if condition == "keep":
-        outputs.append(value("row", T.FLOAT, None))
+        outputs.append(value("row", T.FLOAT, [2]))
     return h.make_graph(nodes, "body", [value("i", T.INT64, []), value("on", T.BOOL, []), value("acc", T.FLOAT, None)], outputs)
 
 
