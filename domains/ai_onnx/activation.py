@@ -100,7 +100,8 @@ def gelu(g: ProgramBuilder, x: Value, *, approximate: str = "none") -> Value:
     """
     if approximate not in ("none", "tanh"):
         raise refuse("O2M-C005", f"approximate is {approximate!r}, not none or tanh", case="approximate")
-    return g.call("aten.gelu.default", x, approximate=approximate)
+    result: Value = g.call("aten.gelu.default", x, approximate=approximate)
+    return result
 
 
 def swish(g: ProgramBuilder, x: Value, *, alpha: float = 1.0) -> Value:
@@ -159,8 +160,11 @@ def clip(g: ProgramBuilder, x: Value, min: Value | None = None, max: Value | Non
     if min is None and max is None:
         return x
     if all(bound is None or number is not None for bound, number in zip((min, max), bounds, strict=True)):
-        return g.call("aten.clamp.default", x, *bounds)
-    return g.call("aten.clamp.Tensor", x, *(None if bound is None else _scalar(g, bound) for bound in (min, max)))
+        clamped: Value = g.call("aten.clamp.default", x, *bounds)
+    else:
+        limits = [None if bound is None else _scalar(g, bound) for bound in (min, max)]
+        clamped = g.call("aten.clamp.Tensor", x, *limits)
+    return clamped
 
 
 def _number(bound: Value | None) -> float | int | None:

@@ -6,6 +6,7 @@ import torch
 
 from onnx2torch_mlir.core import dims as D
 from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families.normalization import (
@@ -45,20 +46,29 @@ def batch_normalization(
     parameters = [per_channel(g, g.cast(item, dtype), data) for item in (scale, bias, mean, var)]
     running: tuple[Value | None, ...] = (None, None)
     if training_mode:
-        axes = [axis for axis in range(data.rank) if axis != 1]
-        batch_mean = g.mean(data, axes, True)
-        centered = g.sub(data, batch_mean)
-        batch_var = g.mean(g.mul(centered, centered), axes, True)
-        carried = [
-            g.add(g.mul(old, momentum), g.mul(new, 1 - momentum))
-            for old, new in zip(parameters[2:], (g.reshape(batch_mean, parameters[2].shape), g.reshape(batch_var, parameters[3].shape)), strict=True)
-        ]
-        running = tuple(g.cast(g.reshape(item, given.shape), given.dtype) for item, given in zip(carried, (mean, var), strict=True))
-        parameters[2:] = [batch_mean, batch_var]
+        parameters[2:], carried = _batch_statistics(g, data, parameters[2:], momentum)
+        running = tuple(
+            g.cast(g.reshape(item, given.shape), given.dtype) for item, given in zip(carried, (mean, var), strict=True)
+        )
     elif any(wanted[1:]):
         raise refuse("O2M-C003", "running statistics are only computed in training", case="training_mode=0")
-    result = scale_and_shift(g, data, *parameters, epsilon)
+    result = scale_and_shift(g, data, parameters, epsilon)
     return g.cast(g.reshape(result, x.shape), x.dtype), *running
+
+
+def _batch_statistics(
+    g: ProgramBuilder, x: Value, running: list[Value], momentum: float
+) -> tuple[list[Value], list[Value]]:
+    """Mean and variance of each channel over the batch, [1, C, 1 …], and the running ones [C, 1 …] carried on."""
+    axes = [axis for axis in range(x.rank) if axis != 1]
+    mean = g.mean(x, axes, True)
+    centered = g.sub(x, mean)
+    statistics = [mean, g.mean(g.mul(centered, centered), axes, True)]
+    carried = [
+        g.add(g.mul(old, momentum), g.mul(g.reshape(new, old.shape), 1 - momentum))
+        for old, new in zip(running, statistics, strict=True)
+    ]
+    return statistics, carried
 
 
 def _with_channels(g: ProgramBuilder, x: Value) -> Value:
@@ -92,7 +102,7 @@ def batch_normalization_inference(
         return result
     dtype = compute_dtype(x)
     parameters = [g.cast(item, dtype) for item in (scale, bias, mean, var)]
-    return g.cast(scale_and_shift(g, g.cast(x, dtype), *parameters, epsilon), x.dtype)
+    return g.cast(scale_and_shift(g, g.cast(x, dtype), parameters, epsilon), x.dtype)
 
 
 def instance_normalization(g: ProgramBuilder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5) -> Value:
@@ -115,7 +125,14 @@ def _per_channel_affine(g: ProgramBuilder, normal: Value, scale: Value, bias: Va
 
 
 def group_normalization(
-    g: ProgramBuilder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
+    g: ProgramBuilder,
+    x: Value,
+    scale: Value,
+    bias: Value,
+    *,
+    num_groups: int,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
 ) -> Value:
     """Groups of channels by their own statistics, then scale and bias per channel (opset 21)."""
     data = g.cast(x, torch.promote_types(compute_dtype(x), stash_dtype(x, stash_type)))
@@ -164,7 +181,7 @@ def layer_normalization(
     return g.cast(result, x.dtype), g.cast(mean, stash), g.cast(inverse, stash)
 
 
-def _same_sizes(parameter: Value, sizes: list[D.Dim]) -> bool:
+def _same_sizes(parameter: Value, sizes: list[Dim]) -> bool:
     return parameter.rank == len(sizes) and all(
         D.known_equal(a, b) for a, b in zip(parameter.shape, sizes, strict=True)
     )
@@ -209,8 +226,8 @@ def lrn(
         raise refuse("O2M-C005", f"size={size}", case="size")
     data = g.cast(x, compute_dtype(x))
     low, channels = (size - 1) // 2, x.shape[1]
-    pads = [[amount if axis == 1 else 0 for axis in range(x.rank)] for amount in (low, size - 1 - low)]
-    squares = g.pad(g.mul(data, data), *pads)
+    before, after = ([amount if axis == 1 else 0 for axis in range(x.rank)] for amount in (low, size - 1 - low))
+    squares = g.pad(g.mul(data, data), before, after)
     total = g.slice(squares, 1, 0, channels)
     for offset in range(1, size):
         total = g.add(total, g.slice(squares, 1, offset, D.to_dim(channels + offset)))

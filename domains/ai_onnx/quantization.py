@@ -41,9 +41,10 @@ def quantize_linear(
     precision: int = 0,
     saturate: int = 1,
 ) -> Value:
-    """round(x / scale) + zero_point, within the range of the result: the zero point's dtype, ``output_dtype``, or uint8.
+    """round(x / scale) + zero_point, within the range of the result.
 
-    The quotient is computed in float32 and rounded to ``precision`` where that is given.
+    The result has the zero point's dtype, or ``output_dtype``, or uint8. The quotient is computed in float32 and
+    rounded to ``precision`` where that is given.
 
     Raises:
         Refusal: O2M-C005 where zero point and ``output_dtype`` contradict each other.
@@ -87,7 +88,9 @@ def qlinear_matmul(
 ) -> Value:
     """The product of quantized matrices, quantized; parameters per tensor, row of ``a`` or column of ``b``."""
     product = g.matmul(shifted(g, a, a_zero_point, -2), shifted(g, b, b_zero_point, -1))
-    scales = [g.cast(along(g, item, a, axis), torch.float32) for item, axis in ((a_scale, -2), (b_scale, -1), (y_scale, -2))]
-    factor = g.div(g.mul(scales[0], scales[1]), scales[2])
+    of_a, of_b, of_y = (
+        g.cast(along(g, item, a, axis), torch.float32) for item, axis in ((a_scale, -2), (b_scale, -1), (y_scale, -2))
+    )
+    factor = g.div(g.mul(of_a, of_b), of_y)
     rescaled = g.mul(g.cast(product, torch.float32), factor)
     return saturated(g, rescaled, along(g, y_zero_point, a, -2), y_zero_point.dtype)

@@ -26,14 +26,18 @@ def per_channel(g: ProgramBuilder, parameter: Value, x: Value) -> Value:
     return g.reshape(parameter, [parameter.shape[0], *[1] * (x.rank - 2)])
 
 
-def scale_and_shift(g: ProgramBuilder, x: Value, scale: Value, shift: Value, mean: Value, var: Value, eps: float) -> Value:
-    """(x - mean) / sqrt(var + eps) * scale + shift as one product and one sum of ``x``; parameters broadcast to ``x``."""
+def scale_and_shift(g: ProgramBuilder, x: Value, parameters: Sequence[Value], eps: float) -> Value:
+    """(x - mean) / sqrt(var + eps) * scale + shift as one product and one sum of ``x``.
+
+    ``parameters`` are scale, shift, mean and var; they broadcast to ``x``.
+    """
+    scale, shift, mean, var = parameters
     factor = g.div(scale, g.unary("sqrt", g.add(var, eps)))
     return g.add(g.mul(x, factor), g.sub(shift, g.mul(mean, factor)))
 
 
 def standardized(g: ProgramBuilder, x: Value, sizes: Sequence[Dim], eps: float) -> tuple[Value, Value, Value]:
-    """``x`` less its mean, by its standard deviation, over its last axes, whose sizes are ``sizes``; mean; 1 / deviation."""
+    """``x`` less its mean, by its standard deviation; the mean; 1 / deviation: over its last axes, of ``sizes``."""
     return g.call("aten.native_layer_norm.default", x, list(sizes), None, None, eps)  # type: ignore[no-any-return]
 
 

@@ -32,9 +32,8 @@ def spread(g: ProgramBuilder, parameter: Value, x: Value, axis: int, block_size:
         return _by_blocks(g, parameter, x, axis, block_size)
     if parameter.rank == 1 and not block_size:
         return g.reshape(parameter, [parameter.shape[0] if other == axis else 1 for other in range(x.rank)])
-    raise refuse(
-        "O2M-C006", f"a scale of rank {parameter.rank} for data of rank {x.rank} with block_size={block_size}", case="scale"
-    )
+    reason = f"a scale of rank {parameter.rank} for data of rank {x.rank} with block_size={block_size}"
+    raise refuse("O2M-C006", reason, case="scale")
 
 
 def _by_blocks(g: ProgramBuilder, parameter: Value, x: Value, axis: int, block_size: int) -> Value:

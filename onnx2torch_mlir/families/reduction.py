@@ -204,7 +204,7 @@ def arg(
     x = wide.widen(g, data, ordered=True)
     if select_last_index:
         x = g.call("aten.flip.default", x, [position])
-    found = g.call(f"aten.arg{kind}.default", x, position, bool(keepdims))
+    found: Value = g.call(f"aten.arg{kind}.default", x, position, bool(keepdims))
     if not select_last_index:
         return found
     return g.sub(g.size_value(D.to_dim(size - 1)), found)

@@ -48,11 +48,12 @@ def mask_of(g: ProgramBuilder, axes: Value, rank: int, noop: bool) -> Value:
     """Which of ``rank`` axes are listed in ``axes``: bools [rank]; none listed means all, unless ``noop``."""
     listed = g.binary("remainder", g.cast(axes, torch.int64), max(rank, 1))
     equal = g.binary("eq", g.unsqueeze(listed, 1), g.unsqueeze(g.arange(0, rank), 0))
-    mask = g.call("aten.any.dims", equal, [0], False)
+    mask: Value = g.call("aten.any.dims", equal, [0], False)
     if noop or isinstance(axes.shape[0], int):
         return mask
     nothing = g.binary("eq", g.size_value(axes.shape[0]), 0)
-    return g.call("aten.logical_or.default", mask, nothing)
+    all_or_listed: Value = g.call("aten.logical_or.default", mask, nothing)
+    return all_or_listed
 
 
 def _where_chosen(g: ProgramBuilder, x: Value, reduced: Value, axis: int, flag: Value) -> Value:

@@ -1,7 +1,7 @@
 """Unsigned integers of more than a byte, computed in int64: PyTorch has no arithmetic on them.
 
-The results are ONNX's: uint16 and uint32 fit into int64, and uint64 is the same modulo 2**64; where its order matters, the
-sign bit is flipped, which maps the order of uint64 onto that of int64.
+The results are ONNX's: uint16 and uint32 fit into int64, and uint64 is the same modulo 2**64; where its order matters,
+the sign bit is flipped, which maps the order of uint64 onto that of int64.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ _SIGN_BIT = -(2**63)
 
 ORDERED = frozenset(
     f"aten.{name}"
-    for name in """
-    lt.Tensor le.Tensor gt.Tensor ge.Tensor maximum.default minimum.default
-    """.split()
+    for name in ("lt.Tensor", "le.Tensor", "gt.Tensor", "ge.Tensor", "maximum.default", "minimum.default")
 )
 """Primitives whose result depends on the order of the operand's values."""
 
