@@ -37,7 +37,8 @@ def read(
     rejects: nodes in any order, repeated equal opset imports, missing types, dims that are -1.
 
     Raises:
-        Refusal: with *all* findings of the model, where one of them is an error.
+        Refusal: with *all* findings of the model, where one of them is an error; O2M-U001 where ``keep_overridable``
+            names something else.
         TypeError: where ``source`` is of another type.
     """
     marker = uuid.uuid4().hex
@@ -68,6 +69,9 @@ class _Reader:
         outputs = [value_type(value.name, value.type) for value in proto.graph.output]
         normalizer = Normalizer(self.slim.marker)
         overridable = normalizer.model(proto, keep)
+        for name in keep:
+            if name not in overridable:
+                raise refuse("O2M-U001", f"{name!r} is no initializer that is an input too.", case=name)
         for function in proto.functions:
             normalizer.function(function)
             imports = read_imports(function.opset_import, function.name, lambda _: None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -233,6 +235,18 @@ def test_overridable_initializers() -> None:
     assert [value.name for value in kept.inputs] == ["x", "w"]
     assert not kept.ir.graph.initializers
     assert read(ODD["initializers as inputs, IR 3"]()).overridable == ()
+    with pytest.raises(Refusal, match="O2M-U001"):
+        read(proto, keep_overridable=["x"])
+
+
+def test_reading_imports_no_compiler() -> None:
+    script = (
+        "import sys, onnx2torch_mlir.model\n"
+        "print([name for name in ('torch', 'torch_mlir', 'onnxruntime', 'onnxscript') if name in sys.modules])"
+    )
+    root = Path(__file__).parents[2]
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=root, check=True)
+    assert run.stdout.strip() == "[]"
 
 
 def test_initializers_have_their_own_shape() -> None:
