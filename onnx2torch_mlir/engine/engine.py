@@ -62,8 +62,7 @@ class Engine:
         self._binder = InputBinder(lowered)
         self._outputs = [(arrays.numpy_dtype(spec.dtype), len(spec.shape)) for spec in lowered.outputs]
         self._weights: list[Array] | None = None
-        self._weight_words: Array = np.zeros(0, np.int64)
-        self._weight_pointers: Array = np.zeros(0, np.int64)
+        self._weight_words: list[int] = []
         self._lock = threading.Lock()
         self._contexts: list[Context] = []
         self.seconds = dict(seconds or {})
@@ -80,19 +79,14 @@ class Engine:
         bound = self._binder.bind(inputs)
         if self._weights is None:
             self._load_weights()
-        words, offsets = layout.descriptors(bound)
         result_words = [3 + 2 * rank for _, rank in self._outputs]
         results = np.zeros(sum(result_words) + len(result_words), np.int64)
-        pointers = np.concatenate(
-            [
-                words.ctypes.data + 8 * offsets,
-                self._weight_pointers,
-                [results.ctypes.data, results.ctypes.data + 8 * sum(result_words)],
-            ]
-        ).astype(np.int64)
+        address = results.ctypes.data
+        words = layout.arguments(bound) + self._weight_words + [address, address + 8 * sum(result_words)]
+        packed = np.array(words, np.int64)
         context = self._take_context()
         try:
-            if self._code.call(context.address, pointers.ctypes.data):
+            if self._code.call(context.address, packed.ctypes.data):
                 self._fail(context.word(layout.ERROR))
         finally:
             with self._lock:
@@ -128,8 +122,7 @@ class Engine:
                         "O2M-X002", f"{case} is {array.dtype}{list(array.shape)}, declared {weight.spec}", case=case
                     )
                 weights.append(array)
-            self._weight_words, offsets = layout.descriptors(weights)
-            self._weight_pointers = self._weight_words.ctypes.data + 8 * offsets
+            self._weight_words = layout.arguments(weights)
             self._weights = weights
 
     def _fail(self, index: int) -> None:

@@ -29,22 +29,10 @@ def allocation(block: int) -> int:
     return int(ctypes.c_uint64.from_address(block + 8 * RAW).value)
 
 
-def descriptors(values: list[Array]) -> tuple[Array, Array]:
-    """MLIR's ranked memref descriptors of dense arrays, one after the other, and at which word each begins.
-
-    A descriptor is: allocated pointer, aligned pointer, offset, then the sizes, then the strides in elements.
-    """
-    import numpy as np
-
+def arguments(values: list[Array]) -> list[int]:
+    """The words of dense arrays as @main takes them: for each the address of its elements, then its sizes."""
     words: list[int] = []
-    offsets: list[int] = []
     for value in values:
-        offsets.append(len(words))
-        address = value.ctypes.data
-        strides = []
-        step = 1
-        for extent in reversed(value.shape):
-            strides.append(step)
-            step *= extent
-        words += [address, address, 0, *value.shape, *reversed(strides)]
-    return np.array(words, np.int64), np.array(offsets, np.int64)
+        words.append(value.ctypes.data)
+        words.extend(value.shape)
+    return words

@@ -5,20 +5,7 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf
 
-from onnx2torch_mlir.engine.compiler.walks import functions, i64, nested, pointer, symbol
-
-
-def add_context(module: ir.Module) -> ir.Value:
-    """Give @main one more argument, the call's context (see runtime.py), and return it."""
-    (main,) = (f for f in functions(module) if symbol(f) == "main")
-    block = main.regions[0].blocks[0]
-    context = block.add_argument(pointer(), ir.Location.unknown())
-    signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-    extended = ir.FunctionType.get([*signature.inputs, pointer()], signature.results)
-    main.attributes["function_type"] = ir.TypeAttr.get(extended)
-    if "arg_attrs" in main.attributes:
-        del main.attributes["arg_attrs"]
-    return context
+from onnx2torch_mlir.engine.compiler.walks import functions, i64, nested
 
 
 def replace_assertions(module: ir.Module, context: ir.Value) -> list[str]:

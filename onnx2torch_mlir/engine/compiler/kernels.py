@@ -7,11 +7,10 @@ lets LLVM keep accumulators in registers and vectorise without checks.
 
 from __future__ import annotations
 
-import re
-
 from torch_mlir import ir
-from torch_mlir.dialects import func, linalg, memref
+from torch_mlir.dialects import func, linalg
 
+from onnx2torch_mlir.engine.compiler.flatten import assemble, part_types, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
 from onnx2torch_mlir.engine.compiler.walks import functions, is_memref, nested, symbol
 
@@ -30,7 +29,7 @@ _PREFIX = "o2m_kernel_"
 def outline(module: ir.Module) -> dict[str, list[int]]:
     """Move every ``linalg.generic`` of @main into a function.
 
-    Returns for each function the positions of its arguments that alias no other argument. The generics are brought into
+    Returns for each function the positions of its pointers whose memory no other argument reaches. The generics are brought into
     their best loop order on the way.
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
@@ -87,13 +86,18 @@ def _outline_one(
     captured = _captured(generic)
     constants = [value for value in captured if _is_constant(value)]
     passed = list(dict.fromkeys([*generic.operands, *(value for value in captured if value not in constants)]))
-    types = [_any_offset(value.type) for value in passed]
     alone = _alone(generic, passed)
+    types = [without_offset(ir.MemRefType(v.type)) if is_memref(v.type) else v.type for v in passed]
+    flat = [part_types(type_) if is_memref(type_) else [type_] for type_ in types]
     with ir.Location.unknown():
-        kernel = func.FuncOp("kernel", (types, []), visibility="private", ip=ir.InsertionPoint(module.body))
+        kernel = func.FuncOp("kernel", (sum(flat, []), []), visibility="private", ip=ir.InsertionPoint(module.body))
         block = kernel.add_entry_block()
+        arguments = iter(block.arguments)
         with ir.InsertionPoint(block):
-            mapping: dict[ir.Value, ir.Value] = dict(zip(passed, block.arguments, strict=True))
+            mapping: dict[ir.Value, ir.Value] = {}
+            for value, type_, pieces in zip(passed, types, flat, strict=True):
+                taken = [next(arguments) for _ in pieces]
+                mapping[value] = assemble(ir.MemRefType(type_), taken) if is_memref(type_) else taken[0]
             for value in constants:
                 mapping[value] = value.owner.operation.clone().results[0]
             body = generic.clone()
@@ -102,21 +106,18 @@ def _outline_one(
                     if operand in mapping:
                         operation.operands[position] = mapping[operand]
             func.ReturnOp([])
-    text = kernel.operation.get_asm(use_local_scope=True, print_generic_op_form=False, skip_regions=False)
-    key = f"{alone}{re.sub(r'loc[(].*?[)]$', '', text)}"
+    starts = [sum(map(len, flat[:position])) for position in alone]
+    key = f"{starts}{kernel.operation.get_asm(use_local_scope=True)}"
     name = kernels.get(key)
     if name is None:
         name = f"{_PREFIX}{len(kernels)}"
         kernels[key] = name
-        exclusive[name] = alone
+        exclusive[name] = starts
         kernel.attributes["sym_name"] = ir.StringAttr.get(name)
     else:
         kernel.operation.erase()
     with ir.InsertionPoint(generic), generic.location:
-        operands = [
-            value if value.type == type_ else memref.CastOp(type_, value).result
-            for value, type_ in zip(passed, types, strict=True)
-        ]
+        operands = [piece for value in passed for piece in (parts(value) if is_memref(value.type) else [value])]
         func.CallOp([], ir.FlatSymbolRefAttr.get(name), operands)
     generic.erase()
 
@@ -140,18 +141,6 @@ def _captured(generic: ir.Operation) -> list[ir.Value]:
 def _is_constant(value: ir.Value) -> bool:
     owner = value.owner
     return not isinstance(owner, ir.Block) and owner.operation.name == "arith.constant"
-
-
-def _any_offset(type_: ir.Type) -> ir.Type:
-    """The memref type with an unknown offset, so that slices at different places share one kernel."""
-    if not isinstance(type_, ir.MemRefType):
-        return type_
-    memref_type = ir.MemRefType(type_)
-    strides, offset = memref_type.get_strides_and_offset()
-    if offset == 0:
-        return type_
-    layout = ir.StridedLayoutAttr.get(ir.ShapedType.get_dynamic_stride_or_offset(), strides)
-    return ir.MemRefType.get(memref_type.shape, memref_type.element_type, layout, memref_type.memory_space)
 
 
 def _root(value: ir.Value) -> ir.Value:
@@ -187,6 +176,8 @@ def _is_fresh(value: ir.Value) -> bool:
 
 def _is_outside(value: ir.Value) -> bool:
     owner = value.owner
-    if isinstance(owner, ir.Block):
-        return bool(owner.owner.operation.name == "func.func")
-    return bool(owner.operation.name == "memref.get_global")
+    # Arguments of @main come as pointers and are assembled by a cast.
+    return not isinstance(owner, ir.Block) and owner.operation.name in (
+        "memref.get_global",
+        "builtin.unrealized_conversion_cast",
+    )

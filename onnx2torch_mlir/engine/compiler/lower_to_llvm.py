@@ -12,20 +12,6 @@ from onnx2torch_mlir.engine.layout import ENTRY
 _NOINLINE_PREFIXES = ("o2m_",)
 
 
-def argument_words(type_: ir.Type) -> int:
-    """How many arguments of an LLVM function a value of the type becomes."""
-    return 3 + 2 * ir.MemRefType(type_).rank if isinstance(type_, ir.MemRefType) else 1
-
-
-def pointer_positions(function: ir.Operation, chosen: list[int]) -> list[int]:
-    """The positions of the data pointers of the memref arguments ``chosen``, after the conversion to LLVM."""
-    types = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs
-    starts = [0]
-    for type_ in types:
-        starts.append(starts[-1] + argument_words(type_))
-    return [starts[position] + 1 for position in chosen]
-
-
 def mark_internal(module: ir.Module) -> None:
     """Give every function with a body internal linkage, and @main its C interface; before the conversion to LLVM."""
     for function in functions(module):
@@ -35,10 +21,10 @@ def mark_internal(module: ir.Module) -> None:
                 function.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
 
 
-def finish(module: ir.Module, noalias: dict[str, list[int]], arguments: int, result_words: list[int]) -> None:
+def finish(module: ir.Module, noalias: dict[str, list[int]], words: int, result_words: list[int]) -> None:
     """Make an LLVM-dialect module ready for code generation.
 
-    ``noalias`` lists, for each function, arguments whose memory nothing else touches; ``arguments`` and ``result_words``
+    ``noalias`` lists, for each function, the pointers whose memory no other argument reaches; ``words`` and ``result_words``
     describe @main as `runtime.entry` takes them.
     """
     for function in functions(module):
@@ -54,7 +40,7 @@ def finish(module: ir.Module, noalias: dict[str, list[int]], arguments: int, res
         if name == "main":
             _use_own_memory(function)
     fragment = ir.Module.parse(
-        "module {" + runtime.entry(arguments, result_words) + "}", context=module.context
+        "module {" + runtime.entry(words, result_words) + "}", context=module.context
     )
     for operation in list(fragment.body.operations):
         if symbol(operation.operation) == ENTRY:
@@ -64,7 +50,7 @@ def finish(module: ir.Module, noalias: dict[str, list[int]], arguments: int, res
 
 def _use_own_memory(main: ir.Operation) -> None:
     blocks = main.regions[0].blocks
-    context = list(blocks[0].arguments)[-1]
+    context = blocks[0].arguments[0]
     for block in blocks:
         for operation in list(block.operations):
             if operation.operation.name != "llvm.call" or "callee" not in operation.attributes:

@@ -284,33 +284,32 @@ FUNCTIONS = f"""
 """Text of the routines, to be put into a module before its conversion to the LLVM dialect."""
 
 
-def entry(arguments: int, result_words: list[int]) -> str:
+def entry(words: int, result_words: list[int]) -> str:
     """Text of ``i32 o2m_entry(context, packed)`` in the LLVM dialect.
 
-    ``packed`` points to ``arguments`` pointers to memref descriptors, then a pointer to where the results'
+    ``packed`` points to the ``words`` of the arguments (layout.arguments), then a pointer to where the results'
     descriptors go one after the other (``result_words`` words each), then a pointer to one word per result that says
-    whether the result's memory is the caller's to free. Returns 0, or 1 after a failed assertion.
+    whether the result's memory is the caller's to free. Returns 0, or 1 after a failure.
     """
-    lines = []
-    pointers = []
-    for number in range(arguments + 2):
-        lines.append(f"%p{number} = llvm.getelementptr %packed[{number}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr")
-        lines.append(f"%a{number} = llvm.load %p{number} : !llvm.ptr -> !llvm.ptr")
-        pointers.append(f"%a{number}")
-    results, flags = pointers[-2:]
-    operands = [*([results] if result_words else []), *pointers[:-2], "%ctx"]
+    operands = [*(["%results"] if result_words else []), "%ctx", "%packed"]
     types = ", ".join(["!llvm.ptr"] * len(operands))
-    lines.append(f"llvm.call @_mlir_ciface_main({', '.join(operands)}) : ({types}) -> ()")
+    lines = [
+        _field("resultsp", "%packed", words),
+        _field("flagsp", "%packed", words + 1),
+        "%results = llvm.load %resultsp : !llvm.ptr -> !llvm.ptr",
+        "%flags = llvm.load %flagsp : !llvm.ptr -> !llvm.ptr",
+        f"llvm.call @_mlir_ciface_main({', '.join(operands)}) : ({types}) -> ()",
+    ]
     offset = 0
-    for number, words in enumerate(result_words):
+    for number, count in enumerate(result_words):
         lines += [
-            _field(f"r{number}", results, offset),
+            _field(f"r{number}", "%results", offset),
             f"%b{number} = llvm.load %r{number} : !llvm.ptr -> i64",
             f"%c{number} = llvm.call @o2m_claim(%ctx, %b{number}) : (!llvm.ptr, i64) -> i64",
-            _field(f"f{number}", flags, number),
+            _field(f"f{number}", "%flags", number),
             f"llvm.store %c{number}, %f{number} : i64, !llvm.ptr",
         ]
-        offset += words
+        offset += count
     body = "\n    ".join(lines)
     # The declarations make the text stand by itself; the module it is merged into has the functions.
     return f"""

@@ -12,7 +12,7 @@ from torch_mlir import ir
 from torch_mlir.execution_engine import ExecutionEngine
 
 from onnx2torch_mlir.diagnostics import refuse
-from onnx2torch_mlir.engine.compiler import assertions, floats, kernels, lower_to_llvm, memory, passes, runtime
+from onnx2torch_mlir.engine.compiler import arguments, assertions, floats, kernels, lower_to_llvm, memory, passes, runtime
 from onnx2torch_mlir.engine.compiler.walks import functions, symbol
 from onnx2torch_mlir.engine.layout import ENTRY
 
@@ -44,15 +44,14 @@ def build(program: bytes) -> dict[str, Any]:
         with passes.findings_of("reading the module", diagnostics):
             module = ir.Module.parse(program)
         times.stage("parse")
-        messages, aliases = _to_loops(module, diagnostics, times)
+        messages, aliases, words = _to_loops(module, diagnostics, times)
         main = next(f for f in functions(module) if symbol(f) == "main")
         signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         ranks = [ir.MemRefType(type_).rank for type_ in signature.results]
         lower_to_llvm.mark_internal(module)
         passes.run(module, "conversion to LLVM", passes.LLVM, diagnostics)
         with passes.findings_of("finishing the LLVM module", diagnostics):
-            words = [3 + 2 * rank for rank in ranks]
-            lower_to_llvm.finish(module, aliases, len(signature.inputs) - 1, words)
+            lower_to_llvm.finish(module, aliases, words, [3 + 2 * rank for rank in ranks])
             if not module.operation.verify():
                 raise ValueError("the LLVM module is not valid")
         times.stage("llvm dialect")
@@ -64,7 +63,7 @@ def build(program: bytes) -> dict[str, Any]:
 
 def _to_loops(
     module: ir.Module, diagnostics: passes.Diagnostics, times: Times
-) -> tuple[list[str], dict[str, list[int]]]:
+) -> tuple[list[str], dict[str, list[int]], int]:
     passes.run(module, "simplification", "inline," + passes.SIMPLIFY + ",symbol-dce", diagnostics)
     names = [symbol(function) for function in functions(module)]
     if names != ["main"]:
@@ -74,7 +73,7 @@ def _to_loops(
     passes.run(module, "bufferization", passes.BUFFERIZE, diagnostics)
     times.stage("bufferize")
     with passes.findings_of("memory and assertions", diagnostics):
-        call_context = assertions.add_context(module)
+        call_context, words = arguments.pack(module)
         messages = assertions.replace_assertions(module, call_context)
         memory.free_buffers(module, call_context)
         _append(module, runtime.DECLARATIONS + runtime.FUNCTIONS)
@@ -85,16 +84,11 @@ def _to_loops(
     passes.run(module, "legalization", passes.LEGALIZE, diagnostics)
     times.stage("legalize")
     with passes.findings_of("loop nests", diagnostics):
-        exclusive = kernels.outline(module)
-        aliases = {
-            symbol(function): lower_to_llvm.pointer_positions(function, exclusive[symbol(function)])
-            for function in functions(module)
-            if symbol(function) in exclusive
-        }
+        aliases = kernels.outline(module)
     times.stage("outline")
     passes.run(module, "loops", passes.LOOPS, diagnostics)
     times.stage("loops")
-    return messages, aliases
+    return messages, aliases, words
 
 
 def _protect_arguments(module: ir.Module) -> None:

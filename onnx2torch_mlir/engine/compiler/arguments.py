@@ -1,0 +1,49 @@
+"""@main's arguments: the call's context, and one array of words with the inputs' and weights' pointers and sizes."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+from torch_mlir.dialects import llvm
+
+from onnx2torch_mlir.engine.compiler.flatten import assemble
+from onnx2torch_mlir.engine.compiler.walks import functions, pointer
+
+
+def pack(module: ir.Module) -> tuple[ir.Value, int]:
+    """Replace the arguments of @main, all memrefs, by a context and a pointer to words (see layout.arguments).
+
+    Returns the context and the number of words.
+    """
+    (main,) = functions(module)
+    block = main.regions[0].blocks[0]
+    given = list(block.arguments)
+    context, words = (block.add_argument(pointer(), ir.Location.unknown()) for _ in range(2))
+    signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+    if "arg_attrs" in main.attributes:
+        del main.attributes["arg_attrs"]
+    position = 0
+    with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():
+        for argument in given:
+            type_ = ir.MemRefType(argument.type)
+            varying = [axis for axis in range(type_.rank) if type_.is_dynamic_dim(axis)]
+            values = [_load(words, position, pointer())]
+            values += [_load(words, position + 1 + axis, ir.IntegerType.get_signless(64)) for axis in varying]
+            argument.replace_all_uses_with(assemble(type_, values))
+            position += 1 + type_.rank
+    for _ in given:
+        block.erase_argument(0)
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([pointer()] * 2, signature.results))
+    return block.arguments[0], position
+
+
+def _load(words: ir.Value, position: int, type_: ir.Type) -> ir.Value:
+    place = llvm.GEPOp(
+        pointer(),
+        words,
+        [],
+        ir.DenseI32ArrayAttr.get([position]),
+        ir.TypeAttr.get(ir.IntegerType.get_signless(64)),
+        ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0),
+    ).result
+    value: ir.Value = llvm.LoadOp(type_, place).result
+    return value

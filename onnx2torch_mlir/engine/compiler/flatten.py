@@ -1,0 +1,117 @@
+"""Memrefs across function boundaries as what varies of them: a pointer, the dynamic sizes, the dynamic strides.
+
+MLIR's own convention passes every size and stride of every memref, known or not; with hundreds of weights that is most of
+the code there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, builtin, llvm, memref
+
+from onnx2torch_mlir.engine.compiler.walks import i64, pointer
+
+Known = int | ir.Value
+"""A number, or a value of type i64."""
+
+
+def without_offset(type_: ir.MemRefType) -> ir.MemRefType:
+    """The type of a view whose pointer already is its first element."""
+    strides, offset = type_.get_strides_and_offset()
+    if offset == 0:
+        return type_
+    return ir.MemRefType.get(type_.shape, type_.element_type, ir.StridedLayoutAttr.get(0, strides), type_.memory_space)
+
+
+def parts(value: ir.Value) -> list[ir.Value]:
+    """The pointer to the first element (!llvm.ptr), then the dynamic sizes and strides (i64) of a memref."""
+    type_ = ir.MemRefType(value.type)
+    strides, offset = type_.get_strides_and_offset()
+    address = _word(memref.ExtractAlignedPointerAsIndexOp(value).result)
+    metadata = None
+    if offset != 0 or _dynamic_strides(type_):
+        metadata = memref.ExtractStridedMetadataOp(value).results
+    if offset != 0 and metadata is not None:
+        size = arith.ConstantOp(_number(), i64(element_bytes(type_.element_type))).result
+        address = arith.AddIOp(address, arith.MulIOp(_word(metadata[1]), size).result).result
+    found = [llvm.IntToPtrOp(pointer(), address).result]
+    for axis in range(type_.rank):
+        if type_.is_dynamic_dim(axis):
+            index = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), axis)).result
+            found.append(_word(memref.DimOp(value, index).result))
+    if metadata is not None:
+        found += [_word(metadata[2 + type_.rank + axis]) for axis in _dynamic_strides(type_)]
+    return found
+
+
+def part_types(type_: ir.MemRefType) -> list[ir.Type]:
+    """The types of `parts`."""
+    varying = sum(type_.is_dynamic_dim(axis) for axis in range(type_.rank)) + len(_dynamic_strides(type_))
+    return [pointer(), *[_number()] * varying]
+
+
+def assemble(type_: ir.MemRefType, values: Sequence[ir.Value]) -> ir.Value:
+    """A memref of ``type_`` (without offset) from its `parts`."""
+    rest = list(values[1:])
+    sizes: list[Known] = [rest.pop(0) if type_.is_dynamic_dim(axis) else type_.shape[axis] for axis in range(type_.rank)]
+    strides: list[Known] = list(type_.get_strides_and_offset()[0])
+    if isinstance(type_.layout, ir.StridedLayoutAttr):
+        for axis in _dynamic_strides(type_):
+            strides[axis] = rest.pop(0)
+    else:
+        step: Known = 1
+        for axis in reversed(range(type_.rank)):
+            strides[axis] = step
+            step = _times(step, sizes[axis])
+    arrays = f", array<{type_.rank} x i64>, array<{type_.rank} x i64>" if type_.rank else ""
+    struct = ir.Type.parse(f"!llvm.struct<(ptr, ptr, i64{arrays})>")
+    result = llvm.PoisonOp(struct).result
+    fields: list[tuple[Known, list[int]]] = [(values[0], [0]), (values[0], [1]), (0, [2])]
+    fields += [(size, [3, axis]) for axis, size in enumerate(sizes)]
+    fields += [(stride, [4, axis]) for axis, stride in enumerate(strides)]
+    for field, position in fields:
+        result = llvm.InsertValueOp(result, _value(field), ir.DenseI64ArrayAttr.get(position)).result
+    cast: ir.Value = builtin.UnrealizedConversionCastOp([type_], [result]).results[0]
+    return cast
+
+
+def element_bytes(type_: ir.Type) -> int:
+    """How far apart two elements are in memory."""
+    if isinstance(type_, ir.ComplexType):
+        return 2 * element_bytes(ir.ComplexType(type_).element_type)
+    if isinstance(type_, ir.IntegerType):
+        width = (ir.IntegerType(type_).width + 7) // 8
+        return 1 << (width - 1).bit_length()
+    if isinstance(type_, ir.FloatType):
+        return (ir.FloatType(type_).width + 7) // 8
+    return 8
+
+
+def _dynamic_strides(type_: ir.MemRefType) -> list[int]:
+    if not isinstance(type_.layout, ir.StridedLayoutAttr):
+        return []  # Row-major: the strides follow from the sizes.
+    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+    return [axis for axis, stride in enumerate(type_.get_strides_and_offset()[0]) if stride == dynamic]
+
+
+def _number() -> ir.Type:
+    return ir.IntegerType.get_signless(64)
+
+
+def _word(index: ir.Value) -> ir.Value:
+    return arith.IndexCastOp(_number(), index).result
+
+
+def _value(known: Known) -> ir.Value:
+    return arith.ConstantOp(_number(), i64(known)).result if isinstance(known, int) else known
+
+
+def _times(one: Known, other: Known) -> Known:
+    if isinstance(one, int) and isinstance(other, int):
+        return one * other
+    if isinstance(one, int) and one == 1:
+        return other
+    product: ir.Value = arith.MulIOp(_value(one), _value(other)).result
+    return product
