@@ -95,22 +95,25 @@ def broadcast_with(g: ProgramBuilder, own: tuple[Dim, ...], shape: list[Dim]) ->
     """The broadcast of sizes and a ``shape`` whose elements, if computed, may turn out to be 1 at run time."""
     rank = max(len(own), len(shape))
     result: list[Dim] = []
-    for size, wanted in zip(
-        [1] * (rank - len(own)) + list(own), [1] * (rank - len(shape)) + list(shape), strict=True
-    ):
+    for size, wanted in zip([1] * (rank - len(own)) + list(own), [1] * (rank - len(shape)) + list(shape), strict=True):
         if size == 1:
             result.append(g.as_size(wanted))
             continue
         result.append(size)
         if wanted == 1 or D.known_equal(size, wanted):
             continue
-        if isinstance(wanted, int):
+        if isinstance(wanted, int) or _equal_at_one(size, wanted):
             g.require_equal(size, wanted, "sizes of an Expand")
-            result[-1] = wanted
+            result[-1] = g.table.simplify(wanted)
         else:
             names = g.table.describe(wanted), g.table.describe(size)
             g.require(sympy.Or(sympy.Eq(wanted, 1), sympy.Eq(wanted, size)), f"{names[0]} must be 1 or {names[1]}")
     return result
+
+
+def _equal_at_one(size: Dim, wanted: Dim) -> bool:
+    """Whether ``size`` is 1 wherever ``wanted`` is, as in min(512, n) and n: then there is nothing to broadcast."""
+    return isinstance(wanted, sympy.Symbol) and isinstance(size, sympy.Expr) and size.subs(wanted, 1) == 1
 
 
 def tile_axis(g: ProgramBuilder, data: Value, tiles: KnownInt, axis: KnownInt) -> Value:

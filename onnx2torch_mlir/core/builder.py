@@ -262,6 +262,10 @@ class ProgramBuilder(Calls):
             self.require(sympy.Ge(symbol, 0), f"a size computed by {self.origin or 'the program'} is negative")
         return symbol
 
+    def simplify(self, dim: Dim) -> Dim:
+        """``dim`` with what the program asserts about its symbols put in."""
+        return self.table.simplify(dim)
+
     def as_size(self, dim: Dim) -> Dim:
         """``dim`` as the size of an axis: itself, or a size with its value where it holds a number of either sign.
 

@@ -87,8 +87,8 @@ class Calls(ABC):
         """``x`` with sizes ``size``, of which one may be -1."""
         sizes = [to_dim(item) for item in size]
         if any(item == -1 for item in sizes):
-            rest = D.product(item for item in sizes if item != -1)
-            whole = D.product(x.shape)
+            rest = self.simplify(D.product(item for item in sizes if item != -1))
+            whole = self.simplify(D.product(x.shape))
             inferred = D.exact_div(whole, rest) if rest != 0 else 0
             if inferred is None:
                 inferred = D.floor_div(whole, D.maximum(rest, 1))
@@ -207,6 +207,10 @@ class Calls(ABC):
         right = self.reshape(self.expand(b, [*batch, *b.shape[-2:]]), [count, *b.shape[-2:]])
         product = self.call("aten.bmm.default", left, right)
         return self.reshape(product, [*batch, a.shape[-2], b.shape[-1]])
+
+    @abstractmethod
+    def simplify(self, dim: Dim) -> Dim:
+        """``dim`` with what the program asserts put in."""
 
     @abstractmethod
     def broadcast(self, operands: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:

@@ -91,17 +91,22 @@ def exact_div(a: Dim, b: Dim) -> Dim | None:
     return None if quotient is None else to_dim(quotient)
 
 
+_OPAQUE = (FloorDiv, Mod, PythonMod, sympy.Min, sympy.Max, sympy.Piecewise)
+"""What polynomial division takes as a variable."""
+
+
 @functools.lru_cache(maxsize=65536)
 def _exact_quotient(a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
     if b == 0:
         return None
-    quotient = sympy.cancel(a / b) if not a.has(FloorDiv, Mod, PythonMod, sympy.Min, sympy.Max) else a / b
+    opaque = {part: sympy.Dummy(integer=True) for part in a.atoms(*_OPAQUE) | b.atoms(*_OPAQUE)}
+    quotient = sympy.cancel(a.xreplace(opaque) / b.xreplace(opaque))
     _, denominator = quotient.as_numer_denom()
     if denominator != 1:
         return None
     quotient = sympy.expand(quotient)
     integral = all(term.as_coeff_Mul()[0].is_Integer for term in sympy.Add.make_args(quotient))
-    return quotient if integral else None
+    return quotient.xreplace({dummy: part for part, dummy in opaque.items()}) if integral else None
 
 
 @functools.lru_cache(maxsize=65536)
@@ -150,6 +155,13 @@ def _twin(symbol: sympy.Symbol) -> sympy.Symbol:
     return _twins[symbol]
 
 
+def _quotient(a: sympy.Expr, b: sympy.Expr) -> sympy.Expr:
+    """A quotient in a form whose sign sympy can decide; a divisor that is a size and 0 gives no negative number."""
+    if b.is_Integer:
+        return sympy.floor(a / b)
+    return sympy.Dummy(integer=True, nonnegative=True if is_nonnegative(a) and is_nonnegative(b) else None)
+
+
 @functools.lru_cache(maxsize=65536)
 def is_nonnegative(dim: Dim) -> bool:
     """Whether the expression is provably at least 0, given that every symbol of a size is."""
@@ -158,7 +170,7 @@ def is_nonnegative(dim: Dim) -> bool:
     constant, rest = dim.as_coeff_Add()
     if isinstance(rest, FloorDiv) and rest.args[1].is_Integer and rest.args[1] > 0:
         return is_nonnegative(to_dim(sympy.expand(rest.args[0] + constant * rest.args[1])))
-    expression = dim.replace(FloorDiv, lambda a, b: sympy.floor(a / b))
+    expression = dim.replace(FloorDiv, _quotient)
     twin = expression.xreplace({symbol: _twin(symbol) for symbol in expression.free_symbols})
     return bool(twin.is_nonnegative)
 
@@ -207,14 +219,14 @@ class DimTable:
     def merge(self, a: Dim, b: Dim) -> None:
         """Record that the program asserts ``a == b``, so that later sizes are simplified by it."""
         a, b = self.simplify(a), self.simplify(b)
+        for opaque, plain in ((a, b), (b, a)):
+            if isinstance(opaque, _OPAQUE) and isinstance(plain, int | sympy.Symbol):
+                self._equalities[opaque] = sympy.sympify(plain)
+                return
         if isinstance(b, sympy.Symbol) and (isinstance(a, int) or b not in a.free_symbols):
             self._equalities[b] = sympy.sympify(a)
         elif isinstance(a, sympy.Symbol) and (isinstance(b, int) or a not in b.free_symbols):
             self._equalities[a] = sympy.sympify(b)
-        else:
-            for clipped, plain in ((a, b), (b, a)):
-                if isinstance(clipped, sympy.Min | sympy.Max) and plain in map(to_dim, clipped.args):
-                    self._equalities[clipped] = sympy.sympify(plain)
 
     def simplify(self, dim: Dim) -> Dim:
         """``dim`` with what the program asserts about its symbols put in."""
