@@ -25,10 +25,9 @@ def without_offset(type_: ir.MemRefType) -> ir.MemRefType:
     return ir.MemRefType.get(type_.shape, type_.element_type, ir.StridedLayoutAttr.get(0, strides), type_.memory_space)
 
 
-def parts(value: ir.Value) -> list[ir.Value]:
-    """The pointer to the first element (!llvm.ptr), then the dynamic sizes and strides (i64) of a memref."""
-    type_ = ir.MemRefType(value.type)
-    strides, offset = type_.get_strides_and_offset()
+def parts(value: ir.Value, type_: ir.MemRefType) -> list[ir.Value]:
+    """The pointer to the first element (!llvm.ptr) of a memref, then the sizes and strides (i64) that ``type_`` leaves open."""
+    _, offset = ir.MemRefType(value.type).get_strides_and_offset()
     address = _word(memref.ExtractAlignedPointerAsIndexOp(value).result)
     metadata = None
     if offset != 0 or _dynamic_strides(type_):

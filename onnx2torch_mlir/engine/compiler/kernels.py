@@ -7,12 +7,22 @@ lets LLVM keep accumulators in registers and vectorise without checks.
 
 from __future__ import annotations
 
-from torch_mlir import ir
-from torch_mlir.dialects import func, linalg
+import functools
+from dataclasses import dataclass, field
 
+from torch_mlir import ir
+from torch_mlir.dialects import arith, func, linalg
+
+from onnx2torch_mlir.engine.compiler.collapse import (
+    Loops,
+    indexing_map,
+    pointwise_loops,
+    relaxed_types,
+    strided_type,
+)
 from onnx2torch_mlir.engine.compiler.flatten import assemble, part_types, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
-from onnx2torch_mlir.engine.compiler.walks import functions, is_memref, nested, symbol
+from onnx2torch_mlir.engine.compiler.walks import functions, i64, is_memref, nested, symbol
 
 _VIEWS = (
     "memref.subview",
@@ -33,16 +43,13 @@ def outline(module: ir.Module) -> dict[str, list[int]]:
     their best loop order on the way.
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    kernels: dict[str, str] = {}
-    exclusive: dict[str, list[int]] = {}
+    kernels = _Kernels(module)
     for operation in list(nested(main)):
         if operation.name == "memref.copy" and not all(_is_dense(operand.type) for operand in operation.operands):
             operation = _copy_as_generic(operation)
         if operation.name == "linalg.generic":
-            interchange(operation, best_order(operation))
-            _relax(operation)
-            _outline_one(module, operation, kernels, exclusive)
-    return exclusive
+            _outline_one(operation, kernels)
+    return kernels.exclusive
 
 
 def _is_dense(type_: ir.Type) -> bool:
@@ -66,7 +73,7 @@ def _copy_as_generic(copy: ir.Operation) -> ir.Operation:
     return operation
 
 
-def _relax(generic: ir.Operation) -> None:
+def _relax_sums(generic: ir.Operation) -> None:
     """Let sums be taken in any order and with fused multiply-adds, as every BLAS does; nothing else."""
     if not any(iterators(generic)):
         return
@@ -80,46 +87,110 @@ def _relax(generic: ir.Operation) -> None:
                 owner.operation.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<contract>")
 
 
-def _outline_one(
-    module: ir.Module, generic: ir.Operation, kernels: dict[str, str], exclusive: dict[str, list[int]]
-) -> None:
+@dataclass
+class _Kernels:
+    """The kernels of a module: names by text, and each one's pointers whose memory no other argument reaches."""
+
+    module: ir.Module
+    names: dict[str, str] = field(default_factory=dict)
+    exclusive: dict[str, list[int]] = field(default_factory=dict)
+
+
+@dataclass
+class _Argument:
+    """A value that a kernel takes: its type there, its pieces at the call, and the types of these."""
+
+    value: ir.Value
+    type: ir.Type
+    pieces: list[ir.Value]
+
+    def received(self, given: list[ir.Value]) -> ir.Value:
+        """The value inside the kernel, of the block arguments that stand for the pieces."""
+        return assemble(ir.MemRefType(self.type), given) if is_memref(self.type) else given[0]
+
+
+def _outline_one(generic: ir.Operation, kernels: _Kernels) -> None:
+    loops = pointwise_loops(generic)
+    if loops is None:
+        interchange(generic, best_order(generic))
+        _relax_sums(generic)
     captured = _captured(generic)
     constants = [value for value in captured if _is_constant(value)]
-    passed = list(dict.fromkeys([*generic.operands, *(value for value in captured if value not in constants)]))
-    alone = _alone(generic, passed)
-    types = [without_offset(ir.MemRefType(v.type)) if is_memref(v.type) else v.type for v in passed]
-    flat = [part_types(type_) if is_memref(type_) else [type_] for type_ in types]
+    with ir.InsertionPoint(generic), generic.location:
+        operands = _pointwise_operands(generic, loops) if loops is not None else _operands(generic)
+        arguments = operands + [_plain(value) for value in captured if value not in constants]
+    alone = _alone([argument.value for argument in arguments])
+    starts = [sum(len(argument.pieces) for argument in arguments[:position]) for position in alone]
+    types = [piece.type for argument in arguments for piece in argument.pieces]
     with ir.Location.unknown():
-        kernel = func.FuncOp("kernel", (sum(flat, []), []), visibility="private", ip=ir.InsertionPoint(module.body))
+        kernel = func.FuncOp("kernel", (types, []), visibility="private", ip=ir.InsertionPoint(kernels.module.body))
         block = kernel.add_entry_block()
-        arguments = iter(block.arguments)
+        given = iter(block.arguments)
         with ir.InsertionPoint(block):
-            mapping: dict[ir.Value, ir.Value] = {}
-            for value, type_, pieces in zip(passed, types, flat, strict=True):
-                taken = [next(arguments) for _ in pieces]
-                mapping[value] = assemble(ir.MemRefType(type_), taken) if is_memref(type_) else taken[0]
+            inside = [argument.received([next(given) for _ in argument.pieces]) for argument in arguments]
+            mapping = {a.value: value for a, value in list(zip(arguments, inside, strict=True))[len(operands) :]}
             for value in constants:
                 mapping[value] = value.owner.operation.clone().results[0]
-            body = generic.clone()
-            for operation in (body.operation, *nested(body.operation)):
+            body = generic.clone().operation
+            for position in range(len(operands)):
+                body.operands[position] = inside[position]
+            for operation in nested(body):
                 for position, operand in enumerate(operation.operands):
                     if operand in mapping:
                         operation.operands[position] = mapping[operand]
+            if loops is not None:
+                maps = [ir.AffineMapAttr.get(indexing_map(strides)) for strides in loops.strides]
+                parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+                body.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
+                body.attributes["iterator_types"] = ir.ArrayAttr.get([parallel] * len(loops.extents))
             func.ReturnOp([])
-    starts = [sum(map(len, flat[:position])) for position in alone]
     key = f"{starts}{kernel.operation.get_asm(use_local_scope=True)}"
-    name = kernels.get(key)
+    name = kernels.names.get(key)
     if name is None:
-        name = f"{_PREFIX}{len(kernels)}"
-        kernels[key] = name
-        exclusive[name] = starts
+        name = kernels.names[key] = f"{_PREFIX}{len(kernels.names)}"
+        kernels.exclusive[name] = starts
         kernel.attributes["sym_name"] = ir.StringAttr.get(name)
     else:
         kernel.operation.erase()
     with ir.InsertionPoint(generic), generic.location:
-        operands = [piece for value in passed for piece in (parts(value) if is_memref(value.type) else [value])]
-        func.CallOp([], ir.FlatSymbolRefAttr.get(name), operands)
+        pieces = [piece for argument in arguments for piece in argument.pieces]
+        func.CallOp([], ir.FlatSymbolRefAttr.get(name), pieces)
     generic.erase()
+
+
+def _plain(value: ir.Value) -> _Argument:
+    if not is_memref(value.type):
+        return _Argument(value, value.type, [value])
+    type_ = without_offset(ir.MemRefType(value.type))
+    return _Argument(value, type_, parts(value, type_))
+
+
+def _operands(generic: ir.Operation) -> list[_Argument]:
+    relaxed = relaxed_types(generic)
+    found = []
+    for position, value in enumerate(generic.operands):
+        type_ = relaxed.get(position)
+        found.append(_plain(value) if type_ is None else _Argument(value, type_, parts(value, type_)))
+    return found
+
+
+def _pointwise_operands(generic: ir.Operation, loops: Loops) -> list[_Argument]:
+    number = ir.IntegerType.get_signless(64)
+    constant = functools.cache(lambda value: arith.ConstantOp(number, i64(value)).result)
+    found = []
+    for value, strides in zip(generic.operands, loops.strides, strict=True):
+        if not is_memref(value.type):
+            found.append(_plain(value))
+            continue
+        source = ir.MemRefType(value.type)
+        type_ = strided_type(source.element_type, strides)
+        pieces = parts(value, without_offset(source))[:1]
+        pieces += [constant(extent) for extent, stride in zip(loops.extents, strides, strict=True) if stride]
+        moving = [stride for stride in strides if stride]
+        fixed = 1 if moving and strides[-1] == 1 else 0
+        pieces += [constant(stride) for stride in moving[: len(moving) - fixed]]
+        found.append(_Argument(value, type_, pieces))
+    return found
 
 
 def _captured(generic: ir.Operation) -> list[ir.Value]:
@@ -149,8 +220,8 @@ def _root(value: ir.Value) -> ir.Value:
     return value
 
 
-def _alone(generic: ir.Operation, passed: list[ir.Value]) -> list[int]:
-    """Positions of memref arguments that share no memory with another one, as far as the program text proves it."""
+def _alone(passed: list[ir.Value]) -> list[int]:
+    """Positions of memrefs that share no memory with another one, as far as the program text proves it."""
     roots = [_root(value) if is_memref(value.type) else None for value in passed]
     found = []
     for position, root in enumerate(roots):
