@@ -12,7 +12,7 @@ from onnx2torch_mlir.conversion import convert
 from onnx2torch_mlir.model import read
 from tests.one_node import eager, native_run, reference, to_array
 
-NATIVE = False
+NATIVE = True
 
 
 def check(nodes, inputs, outputs, feeds, *, initializers=(), opset=17):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.one_node import agrees
 
-NATIVE = False
+NATIVE = True
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
