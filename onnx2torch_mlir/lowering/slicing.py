@@ -48,6 +48,10 @@ def extract_slice(
 ) -> Operand:
     """``tensor.extract_slice``; ``shape`` may drop dims of size 1. The caller has checked bounds."""
     result = tuple(sizes if shape is None else shape)
+    if 0 in result:
+        return Operand(x.dtype, result, ctx.empty(x.dtype, result))
+    if 0 in result:  # MLIR's verifier finds every offset out of bounds in a dim of size 0
+        return Operand(x.dtype, result, ctx.empty(x.dtype, result))
     groups = [ctx.slots(part) for part in (offsets, sizes, strides)]
     operation = ctx.b.op(
         "tensor.extract_slice",
@@ -73,6 +77,8 @@ def insert_slice(
 ) -> Operand:
     """``tensor.insert_slice`` of all of ``x``; ``sizes`` may add dims of size 1. The caller has checked bounds."""
     extents = x.shape if sizes is None else tuple(sizes)
+    if 0 in extents:
+        return into
     steps = [1] * into.rank if strides is None else strides
     groups = [ctx.slots(part) for part in (offsets, extents, steps)]
     operation = ctx.b.op(
