@@ -35,7 +35,7 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
 
 
 def pointable(array: Array) -> Array:
-    """``array`` as native code needs it: dense in row-major order and aligned to its elements; a copy only if it is not."""
+    """``array`` as native code needs it: dense and aligned, copied only if it is not; bools as 0 and 1."""
     if not (array.flags.c_contiguous and array.ctypes.data % array.dtype.itemsize == 0):
         array = np.array(array, order="C", copy=True, ndmin=array.ndim)
     if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
@@ -55,8 +55,8 @@ def from_anything(value: Any, dtype: torch.dtype) -> Array:
     if tensor.data_ptr() % tensor.element_size():
         tensor = tensor.clone()
     memory = (ctypes.c_uint8 * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr())
-    memory._tensor = tensor  # The view must not outlive what it looks at.
-    return np.frombuffer(memory, np.uint8).view(numpy_dtype(dtype)).reshape(tuple(tensor.shape))
+    memory._tensor = tensor  # type: ignore[attr-defined]  # The view must not outlive what it looks at.
+    return _bytes(memory).view(numpy_dtype(dtype)).reshape(tuple(tensor.shape))
 
 
 def copied(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
@@ -78,7 +78,11 @@ def adopted(address: int, allocation: int, dtype: np.dtype[Any], shape: tuple[in
         return result
     memory = (ctypes.c_uint8 * count).from_address(address)
     weakref.finalize(memory, free, allocation).atexit = False
-    return np.frombuffer(memory, np.uint8).view(dtype).reshape(shape)
+    return _bytes(memory).view(dtype).reshape(shape)
+
+
+def _bytes(memory: ctypes.Array[ctypes.c_uint8]) -> Array:
+    return np.frombuffer(memory, np.uint8)  # type: ignore[call-overload, no-any-return]
 
 
 _libc = ctypes.CDLL(None)

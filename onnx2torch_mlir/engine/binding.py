@@ -46,10 +46,11 @@ class InputBinder:
             missing = [name for name in names if name not in inputs]
             unknown = [str(name) for name in inputs if name not in names]
             if missing or unknown:
-                told = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {', '.join(unknown)}"] * bool(unknown)
+                groups = (("missing", missing), ("unknown", unknown))
+                told = "; ".join(f"{kind}: {', '.join(group)}" for kind, group in groups if group)
                 raise refuse(
                     "O2M-U003",
-                    f"the arrays do not fit the inputs ({'; '.join(told)})",
+                    f"the arrays do not fit the inputs ({told})",
                     hint=f"The model's inputs are {', '.join(names) or 'none'}.",
                     case=(missing or unknown)[0],
                 )
@@ -82,6 +83,9 @@ class InputBinder:
             )
         return pointable(array)
 
+    def _bound(self, sizes: Mapping[sympy.Symbol, int]) -> str:
+        return ", ".join(f"{self._dim(symbol)} = {value}" for symbol, value in sizes.items())
+
     def _declared(self, spec: TensorSpec) -> str:
         return f"[{', '.join(map(self._dim, spec.shape))}]"
 
@@ -99,30 +103,28 @@ class InputBinder:
                 place = f"dim {axis} of input {spec.name}"
                 if isinstance(dim, int | sympy.Integer):
                     if size != int(dim):
-                        raise self._wrong(spec, f"{place} is {size}, the model takes {dim}", axis)
+                        raise self._wrong(spec, axis, f"{place} is {size}, the model takes {dim}")
                 elif isinstance(dim, sympy.Symbol):
                     if bound.setdefault(dim, size) != size:
-                        raise self._wrong(
-                            spec, f"{place} ('{self._dim(dim)}') is {size}, but {origin[dim]} has made it {bound[dim]}", axis
-                        )
+                        other = f"but {origin[dim]} has made it {bound[dim]}"
+                        raise self._wrong(spec, axis, f"{place} ('{self._dim(dim)}') is {size}, {other}")
                     origin.setdefault(dim, place)
                 else:
                     pending.append((spec, axis, dim, size))
         for spec, axis, dim, size in pending:
             expected = evaluate(dim, bound)
             if expected is not None and expected != size:
-                told = ", ".join(f"{self._dim(symbol)} = {value}" for symbol, value in bound.items())
-                text = f"dim {axis} of input {spec.name} ('{self._dim(dim)}') is {size}, but it has to be {expected} ({told})"
-                raise self._wrong(spec, text, axis)
+                place = f"dim {axis} of input {spec.name} ('{self._dim(dim)}')"
+                raise self._wrong(spec, axis, f"{place} is {size}, but it has to be {expected} ({self._bound(bound)})")
+        values = {symbol: sympy.Integer(size) for symbol, size in bound.items()}
         for check in self._lowered.checks:
-            if check.expression.xreplace({symbol: sympy.Integer(value) for symbol, value in bound.items()}) == sympy.false:
-                told = ", ".join(f"{self._dim(symbol)} = {value}" for symbol, value in bound.items())
+            if check.expression.xreplace(values) == sympy.false:
+                told = self._bound(bound)
                 raise refuse("O2M-X001", f"{check.message} (here {told})" if told else check.message)
 
-    def _wrong(self, spec: TensorSpec, text: str, axis: int) -> Exception:
-        return refuse(
-            "O2M-U003", text, case=f"input {spec.name}, dim {axis}", hint=f"The model takes {spec.name}: {self._declared(spec)}."
-        )
+    def _wrong(self, spec: TensorSpec, axis: int, text: str) -> Exception:
+        hint = f"The model takes {spec.name}: {self._declared(spec)}."
+        return refuse("O2M-U003", text, case=f"input {spec.name}, dim {axis}", hint=hint)
 
 
 def evaluate(dim: Dim, bound: Mapping[sympy.Symbol, int]) -> int | None:

@@ -1,7 +1,7 @@
 """Compiled programs on disk, found by content.
 
-``ONNX2MLIR_CACHE`` names the folder, or switches the cache off with ``0``, ``off`` or the empty string; by default it is
-``onnx2torch_mlir`` in the user's cache folder.
+``ONNX2MLIR_CACHE`` names the folder, or switches the cache off with ``0``, ``off`` or the empty string; by default it
+is ``onnx2torch_mlir`` in the user's cache folder.
 """
 
 from __future__ import annotations

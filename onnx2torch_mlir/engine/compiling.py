@@ -23,9 +23,9 @@ def compile(
     """Native code for ``lowered``, ready to run on this machine.
 
     ``threads`` is accepted for what is to come; programs run on one thread. ``timeout`` limits the compiler's time in
-    seconds. With ``reproducer``, a program that does not compile is written to this file, and the finding's hint says how to
-    run the compiler on it. Raises `Refusal`: O2M-M001 if a pass fails or a routine is missing, O2M-M002 if the compiler crashes
-    or takes too long (in a process of its own), O2M-U001 for a bad number of threads.
+    seconds. With ``reproducer``, a program that does not compile is written to this file, and the finding's hint says
+    how to run the compiler on it. Raises `Refusal`: O2M-M001 if a pass fails or a routine is missing, O2M-M002 if the
+    compiler crashes or takes too long (in a process of its own), O2M-U001 for a bad number of threads.
     """
     if threads < 1:
         raise refuse("O2M-U001", f"threads is {threads}, it has to be at least 1", case="threads")
@@ -74,6 +74,6 @@ def _reproduce(program: bytes, path: Path | None) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(program)
     return (
-        "Reproduce with: python -c \"from onnx2torch_mlir.engine.compiler.task import build; "
+        'Reproduce with: python -c "from onnx2torch_mlir.engine.compiler.task import build; '
         f"build(open({str(path)!r}, 'rb').read())\""
     )

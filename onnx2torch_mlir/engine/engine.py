@@ -20,7 +20,7 @@ from onnx2torch_mlir.lowering.lowered import Lowered
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output as the model names it: ``shape`` holds sizes and, for symbolic ones, text with ONNX's dim names."""
+    """An input or output as the model names it: ``shape`` holds sizes, as text with ONNX's dim names if symbolic."""
 
     name: str
     dtype: np.dtype[Any]
@@ -28,7 +28,7 @@ class TensorInfo:
 
 
 class Context:
-    """The memory of one call at a time: buffers stay with it, so that the next call finds them (see compiler/runtime.py)."""
+    """The memory of one call at a time (see compiler/runtime.py): the next call finds its buffers again."""
 
     def __init__(self) -> None:
         self._memory = ctypes.create_string_buffer(layout.CONTEXT_BYTES + 64)
@@ -73,8 +73,9 @@ class Engine:
     def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
         """The outputs, in order, for ``inputs`` by name or in order.
 
-        Inputs are never written to; outputs share no memory with inputs, weights or each other. Raises `Refusal`: O2M-U003
-        for inputs that do not fit, O2M-X001 if the sizes or values contradict what the model requires, O2M-X002 if memory runs out.
+        Inputs are never written to; outputs share no memory with inputs, weights or each other. Raises `Refusal`:
+        O2M-U003 for inputs that do not fit, O2M-X001 if the sizes or values contradict what the model requires,
+        O2M-X002 if memory runs out.
         """
         bound = self._binder.bind(inputs)
         if self._weights is None:
@@ -114,7 +115,9 @@ class Engine:
             for weight in self._lowered.weights:
                 case = f"weight {weight.name}"
                 try:
-                    array = arrays.from_anything(weight.array() if callable(weight.array) else weight.array, weight.spec.dtype)
+                    array = arrays.from_anything(
+                        weight.array() if callable(weight.array) else weight.array, weight.spec.dtype
+                    )
                 except ValueError as error:
                     raise refuse("O2M-X002", f"{case} {error}", case=case) from None
                 if array.dtype != arrays.numpy_dtype(weight.spec.dtype) or array.shape != tuple(weight.spec.shape):

@@ -14,11 +14,11 @@ ENTRY = "o2m_entry"
 CONTEXT_BYTES = 1024
 JMP_BUF_OFFSET = 64
 HEAD, FREE, SERIAL, ERROR, START = range(5)
-"""Words of a context: newest live block, first free block, serial number, failed assertion, serial at the call's start."""
+"""Words of a context: newest live block, first free block, serial number, failed assertion, serial at the start."""
 
 HEADER_BYTES = 64
 RAW, PREVIOUS, NEXT, AGE, CAPACITY, KEPT = range(-8, -2)
-"""Words before a block of memory: malloc's pointer, the list's links, serial number, size, whether a loop passes it on."""
+"""Words before a block of memory: malloc's pointer, links of the list, serial number, size, whether a loop keeps it."""
 
 OUT_OF_MEMORY = -1
 """The number that stands for a failed malloc where others stand for assertions."""

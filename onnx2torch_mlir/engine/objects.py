@@ -6,6 +6,7 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Iterable
+from typing import Any
 
 _lock = threading.Lock()
 
@@ -51,13 +52,15 @@ class Code:
         if not address:
             raise ValueError(f"the object has no function {entry}")
         # CFUNCTYPE releases the GIL for the time of the call.
-        self.call: Callable[[int, int], int] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
+        self.call: Callable[[int, int], int] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(
+            address
+        )
 
 
 _ready = False
 
 
-def _binding():  # type: ignore[no-untyped-def]
+def _binding() -> Any:
     global _ready
     import llvmlite.binding as binding
 

@@ -6,7 +6,7 @@ import signal
 from typing import Any
 
 
-class WorkerCrashed(Exception):  # noqa: N818
+class WorkerCrashed(Exception):
     """The worker's process ended while it ran a task; the caller's process was not touched.
 
     ``signal`` is the number of the signal that ended it, or None if it exited by itself (``exit_status`` then);
@@ -50,7 +50,7 @@ class WorkerCrashed(Exception):  # noqa: N818
         return WorkerCrashed, (self.task, self.returncode, self.stderr)
 
 
-class WorkerTimeout(Exception):  # noqa: N818
+class WorkerTimeout(Exception):
     """A task took longer than its time limit; its process was ended."""
 
     def __init__(self, task: str, seconds: float) -> None:
@@ -62,5 +62,5 @@ class WorkerTimeout(Exception):  # noqa: N818
         return WorkerTimeout, (self.task, self.seconds)
 
 
-class TaskFailed(Exception):  # noqa: N818
+class TaskFailed(Exception):
     """A task raised an exception that cannot cross the pipe; the message is its traceback."""

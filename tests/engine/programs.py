@@ -33,7 +33,8 @@ def lowered(body, inputs, outputs, weights=(), checks=(), dim_names=None):
     """A `Lowered` whose @main has ``body``, inputs ``%a0``… (then weights) of (dtype, shape)."""
     specs = [TensorSpec(f"a{i}", *spec) for i, spec in enumerate(inputs)]
     constants = [
-        Weight(f"w{i}", array, TensorSpec(f"w{i}", dtype, tuple(shape))) for i, (array, dtype, shape) in enumerate(weights)
+        Weight(f"w{i}", array, TensorSpec(f"w{i}", dtype, tuple(shape)))
+        for i, (array, dtype, shape) in enumerate(weights)
     ]
     results = [TensorSpec(f"r{i}", *spec) for i, spec in enumerate(outputs)]
     arguments = [*specs, *(weight.spec for weight in constants)]

@@ -32,7 +32,9 @@ def test_matmul_dynamic(sizes):
     n, k, m = sizes
     a, b = np.random.rand(n, k).astype("f"), np.random.rand(k, m).astype("f")
     K = programs.sympy.Symbol("s2")
-    (result,) = programs.run(product("(i, k)", "(k, j)", "(i, j)"), [(f32, (N, K)), (f32, (K, M))], [(f32, (N, M))], [a, b])
+    (result,) = programs.run(
+        product("(i, k)", "(k, j)", "(i, j)"), [(f32, (N, K)), (f32, (K, M))], [(f32, (N, M))], [a, b]
+    )
     np.testing.assert_allclose(result, a @ b, rtol=1e-5)
 
 
@@ -41,7 +43,9 @@ def test_matmul_dynamic(sizes):
 def test_convolution(stride, groups):
     x = np.random.rand(2, 8, 9, 11).astype("f")
     w = np.random.rand(12, 8 // groups, 3, 3).astype("f")
-    expected = torch.nn.functional.conv2d(torch.from_numpy(x), torch.from_numpy(w), stride=stride, groups=groups).numpy()
+    expected = torch.nn.functional.conv2d(
+        torch.from_numpy(x), torch.from_numpy(w), stride=stride, groups=groups
+    ).numpy()
     _, _, h, v = expected.shape
     g, fg, cg = groups, 12 // groups, 8 // groups
     types = f"tensor<2x{g}x{cg}x9x11xf32>", f"tensor<{g}x{fg}x{cg}x3x3xf32>", f"tensor<2x{g}x{fg}x{h}x{v}xf32>"
@@ -57,7 +61,8 @@ def test_convolution(stride, groups):
   %r = linalg.generic {{indexing_maps = [
       affine_map<({dims}) -> (n, g, c, h * {stride} + p, v * {stride} + q)>,
       affine_map<({dims}) -> (g, f, c, p, q)>, affine_map<({dims}) -> (n, g, f, h, v)>],
-      iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}}
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel",
+          "reduction", "reduction", "reduction"]}}
       ins(%x, %w : {types[0]}, {types[1]}) outs(%i : {types[2]}) {{
   ^bb0(%u: f32, %t: f32, %o: f32):
     %p = arith.mulf %u, %t : f32

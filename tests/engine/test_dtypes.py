@@ -12,7 +12,17 @@ def floats(dtype):
     """Normal, subnormal, huge, special values, and ties of the narrower types."""
     rng = np.random.default_rng(0)
     spread = rng.standard_normal(400) * 10.0 ** rng.uniform(-9, 6, 400)
-    ties = [1 + 2**-11, 1 + 2**-11 + 2**-40, 1 + 2**-8, 3 * 2**-25, 2**-25, 2**-25 + 2**-60, 65519.999999999, 65520, 1e300]
+    ties = [
+        1 + 2**-11,
+        1 + 2**-11 + 2**-40,
+        1 + 2**-8,
+        3 * 2**-25,
+        2**-25,
+        2**-25 + 2**-60,
+        65519.999999999,
+        65520,
+        1e300,
+    ]
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0]
     with np.errstate(all="ignore"):
         return np.concatenate([spread, ties, special]).astype(programs.NUMPY[dtype])
@@ -21,8 +31,10 @@ def floats(dtype):
 def same(result, expected):
     assert result.dtype == expected.dtype and result.shape == expected.shape
     assert np.array_equal(result.astype(np.float64), expected.astype(np.float64), equal_nan=True)
-    assert np.array_equal(np.signbit(result.astype("d"))[~np.isnan(result.astype("d"))],
-                          np.signbit(expected.astype("d"))[~np.isnan(expected.astype("d"))])
+    assert np.array_equal(
+        np.signbit(result.astype("d"))[~np.isnan(result.astype("d"))],
+        np.signbit(expected.astype("d"))[~np.isnan(expected.astype("d"))],
+    )
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -69,8 +81,12 @@ def nearest_bfloat16(x):
 @pytest.mark.parametrize("name", ["exp", "tanh", "erf", "sqrt", "rsqrt", "log1p", "sin", "round", "roundeven", "floor"])
 def test_float_functions(dtype, name):
     x = np.array([0.25, 0.5, 1.5, 2.5, 3.0], programs.NUMPY[dtype])
-    functions = {"rsqrt": lambda v: 1 / np.sqrt(v), "erf": lambda v: torch.erf(torch.from_numpy(v)).numpy(),
-                 "round": lambda v: np.floor(v + 0.5), "roundeven": np.rint}
+    functions = {
+        "rsqrt": lambda v: 1 / np.sqrt(v),
+        "erf": lambda v: torch.erf(torch.from_numpy(v)).numpy(),
+        "round": lambda v: np.floor(v + 0.5),
+        "roundeven": np.rint,
+    }
     expected = functions.get(name, getattr(np, name, None))(x.astype("d"))
     result = programs.run_pointwise(f"%r = math.{name} %x0 : {programs.MLIR[dtype]}", [dtype], dtype, [x])
     tolerance = {2: 1e-2, 4: 1e-6, 8: 1e-14}[dtype.itemsize]
@@ -84,7 +100,9 @@ def test_integer_arithmetic_wraps(dtype):
     y = np.array([info.max, info.max, 5, 2, 1], info.dtype)
     name = programs.MLIR[dtype]
     divide = "divui" if info.min == 0 else "divsi"
-    scalar = f"%p = arith.muli %x0, %x1 : {name}\n%s = arith.addi %p, %x0 : {name}\n%r = arith.{divide} %s, %x1 : {name}"
+    scalar = (
+        f"%p = arith.muli %x0, %x1 : {name}\n%s = arith.addi %p, %x0 : {name}\n%r = arith.{divide} %s, %x1 : {name}"
+    )
     result = programs.run_pointwise(scalar, [dtype] * 2, dtype, [x, y])
     with np.errstate(over="ignore"):
         total = x * y + x

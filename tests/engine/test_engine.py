@@ -246,7 +246,7 @@ print(worker._shared.pid)
 
 
 def test_what_does_not_compile_is_a_finding(tmp_path):
-    body = 'return %a0 : tensor<?xf64>'
+    body = "return %a0 : tensor<?xf64>"
     told = finding(lambda: engine.compile(programs.lowered(body, [(f32, (N,))], [(f32, (N,))])))
     assert told.code == "O2M-M001" and "reading the module" in told.reason
     program = programs.lowered(SUM.replace("linalg.generic", "no.such"), [(f32, (N,)), (f32, (N,))], [(f32, (N,))])

@@ -51,7 +51,9 @@ def test_concat_slice_insert(x):
     joined, part, spread = run(body, [(f32, (2 * N, M)), (f32, (N, M)), (f32, (2 * N, M))], [x])
     expected = np.zeros((2 * x.shape[0], x.shape[1]), np.float32)
     expected[::2] = x
-    assert np.array_equal(joined, np.concatenate([x, x])) and np.array_equal(part, x) and np.array_equal(spread, expected)
+    assert (
+        np.array_equal(joined, np.concatenate([x, x])) and np.array_equal(part, x) and np.array_equal(spread, expected)
+    )
 
 
 def test_reshapes_of_dynamic_dims(x):
@@ -222,7 +224,12 @@ def test_data_dependent_size():
   }
   %found = tensor.extract_slice %r#0[0] [%r#1] [1] : tensor<?xi64> to tensor<?xi64>
   return %found : tensor<?xi64>"""
-    for x in (np.array([0, 3, 0, 1, 2], np.float32), np.zeros(4, np.float32), np.zeros(0, np.float32), np.ones(5000, np.float32)):
+    for x in (
+        np.array([0, 3, 0, 1, 2], np.float32),
+        np.zeros(4, np.float32),
+        np.zeros(0, np.float32),
+        np.ones(5000, np.float32),
+    ):
         (result,) = programs.run(body, [(f32, (N,))], [(i64, (programs.sympy.Symbol("u0"),))], [x])
         assert np.array_equal(result, np.flatnonzero(x))
 
@@ -243,6 +250,8 @@ def test_scalars_and_constants():
 
 
 def test_no_inputs_and_no_outputs():
-    (result,) = programs.run("%c = arith.constant dense<2.0> : tensor<f32>\nreturn %c : tensor<f32>", [], [(f32, ())], {})
+    (result,) = programs.run(
+        "%c = arith.constant dense<2.0> : tensor<f32>\nreturn %c : tensor<f32>", [], [(f32, ())], {}
+    )
     assert result == 2
     assert programs.run("return", [(f32, (N,))], [], [np.zeros(3, np.float32)]) == []

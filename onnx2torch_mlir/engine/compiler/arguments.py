@@ -17,7 +17,7 @@ def pack(module: ir.Module) -> tuple[ir.Value, int]:
     (main,) = functions(module)
     block = main.regions[0].blocks[0]
     given = list(block.arguments)
-    context, words = (block.add_argument(pointer(), ir.Location.unknown()) for _ in range(2))
+    _, words = (block.add_argument(pointer(), ir.Location.unknown()) for _ in range(2))
     signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     if "arg_attrs" in main.attributes:
         del main.attributes["arg_attrs"]

@@ -9,14 +9,16 @@ from onnx2torch_mlir.engine.compiler.walks import functions, i64, nested
 
 
 def replace_assertions(module: ir.Module, context: ir.Value) -> list[str]:
-    """Replace each ``cf.assert`` by a call of the failure routine; returns the messages in the order of their numbers."""
+    """Replace each ``cf.assert`` by a call of the failure routine; returns the messages by number."""
     messages: list[str] = []
     (main,) = functions(module)
     for operation in list(nested(main)):
         if operation.name != "cf.assert":
             continue
         with ir.InsertionPoint(operation), operation.location:
-            yes = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.IntegerAttr.get(ir.IntegerType.get_signless(1), 1))
+            yes = arith.ConstantOp(
+                ir.IntegerType.get_signless(1), ir.IntegerAttr.get(ir.IntegerType.get_signless(1), 1)
+            )
             failed = arith.XOrIOp(operation.operands[0], yes.result)
             branch = scf.IfOp(failed.result)
             with ir.InsertionPoint(branch.then_block):

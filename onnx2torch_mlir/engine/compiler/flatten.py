@@ -1,19 +1,20 @@
 """Memrefs across function boundaries as what varies of them: a pointer, the dynamic sizes, the dynamic strides.
 
-MLIR's own convention passes every size and stride of every memref, known or not; with hundreds of weights that is most of
-the code there is.
+MLIR's own convention passes every size and stride of every memref, known or not; with hundreds of weights that is most
+of the code there is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, builtin, llvm, memref
 
 from onnx2torch_mlir.engine.compiler.walks import i64, pointer
 
-Known = int | ir.Value
+Known: TypeAlias = int | Any  # ir.Value
 """A number, or a value of type i64."""
 
 
@@ -26,7 +27,7 @@ def without_offset(type_: ir.MemRefType) -> ir.MemRefType:
 
 
 def parts(value: ir.Value, type_: ir.MemRefType) -> list[ir.Value]:
-    """The pointer to the first element (!llvm.ptr) of a memref, then the sizes and strides (i64) that ``type_`` leaves open."""
+    """A pointer to a memref's first element (!llvm.ptr), then the sizes and strides (i64) left open by ``type_``."""
     _, offset = ir.MemRefType(value.type).get_strides_and_offset()
     address = _word(memref.ExtractAlignedPointerAsIndexOp(value).result)
     metadata = None
@@ -45,16 +46,12 @@ def parts(value: ir.Value, type_: ir.MemRefType) -> list[ir.Value]:
     return found
 
 
-def part_types(type_: ir.MemRefType) -> list[ir.Type]:
-    """The types of `parts`."""
-    varying = sum(type_.is_dynamic_dim(axis) for axis in range(type_.rank)) + len(_dynamic_strides(type_))
-    return [pointer(), *[_number()] * varying]
-
-
 def assemble(type_: ir.MemRefType, values: Sequence[ir.Value]) -> ir.Value:
     """A memref of ``type_`` (without offset) from its `parts`."""
     rest = list(values[1:])
-    sizes: list[Known] = [rest.pop(0) if type_.is_dynamic_dim(axis) else type_.shape[axis] for axis in range(type_.rank)]
+    sizes: list[Known] = [
+        rest.pop(0) if type_.is_dynamic_dim(axis) else type_.shape[axis] for axis in range(type_.rank)
+    ]
     strides: list[Known] = list(type_.get_strides_and_offset()[0])
     if isinstance(type_.layout, ir.StridedLayoutAttr):
         for axis in _dynamic_strides(type_):
@@ -81,10 +78,10 @@ def element_bytes(type_: ir.Type) -> int:
     if isinstance(type_, ir.ComplexType):
         return 2 * element_bytes(ir.ComplexType(type_).element_type)
     if isinstance(type_, ir.IntegerType):
-        width = (ir.IntegerType(type_).width + 7) // 8
+        width = int(ir.IntegerType(type_).width + 7) // 8
         return 1 << (width - 1).bit_length()
     if isinstance(type_, ir.FloatType):
-        return (ir.FloatType(type_).width + 7) // 8
+        return int(ir.FloatType(type_).width + 7) // 8
     return 8
 
 

@@ -22,7 +22,12 @@ def legalize(module: ir.Module) -> None:
 
 def _truncate_in_two_steps(operation: ir.Operation) -> None:
     """f64 to f32 rounding to odd, then to the narrow type: the two roundings together are exactly one."""
-    f32, f64, i32, i1 = (ir.F32Type.get(), ir.F64Type.get(), ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(1))
+    f32, f64, i32, i1 = (
+        ir.F32Type.get(),
+        ir.F64Type.get(),
+        ir.IntegerType.get_signless(32),
+        ir.IntegerType.get_signless(1),
+    )
     value = operation.operands[0]
     predicate = ir.IntegerType.get_signless(64)
 

@@ -1,8 +1,8 @@
 """Each loop nest becomes a private function of its own, and equal ones become the same function.
 
-One function with every loop of a network costs LLVM minutes; a network has few different loop nests. A function of its own
-also carries what alias analysis found: a nest that writes a buffer nobody else can reach says so (``noalias``), which is what
-lets LLVM keep accumulators in registers and vectorise without checks.
+One function with every loop of a network costs LLVM minutes; a network has few different loop nests. A function of its
+own also carries what alias analysis found: a nest that writes a buffer nobody else can reach says so (``noalias``),
+which is what lets LLVM keep accumulators in registers and vectorise without checks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onnx2torch_mlir.engine.compiler.collapse import (
     relaxed_types,
     strided_type,
 )
-from onnx2torch_mlir.engine.compiler.flatten import assemble, part_types, parts, without_offset
+from onnx2torch_mlir.engine.compiler.flatten import assemble, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
 from onnx2torch_mlir.engine.compiler.walks import functions, i64, is_memref, nested, symbol
 
@@ -39,8 +39,8 @@ _PREFIX = "o2m_kernel_"
 def outline(module: ir.Module) -> dict[str, list[int]]:
     """Move every ``linalg.generic`` of @main into a function.
 
-    Returns for each function the positions of its pointers whose memory no other argument reaches. The generics are brought into
-    their best loop order on the way.
+    Returns for each function the positions of its pointers whose memory no other argument reaches. The generics are
+    brought into their best loop order on the way.
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
     kernels = _Kernels(module)
@@ -62,7 +62,11 @@ def _copy_as_generic(copy: ir.Operation) -> ir.Operation:
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
     with ir.InsertionPoint(copy), copy.location:
         generic = linalg.GenericOp(
-            [], [copy.operands[0]], [copy.operands[1]], ir.ArrayAttr.get([identity] * 2), ir.ArrayAttr.get([parallel] * rank)
+            [],
+            [copy.operands[0]],
+            [copy.operands[1]],
+            ir.ArrayAttr.get([identity] * 2),
+            ir.ArrayAttr.get([parallel] * rank),
         )
         element = ir.MemRefType(copy.operands[0].type).element_type
         block = generic.regions[0].blocks.append(element, element)
@@ -237,7 +241,8 @@ def _distinct(one: ir.Value, other: ir.Value) -> bool:
     fresh_one, fresh_other = _is_fresh(one), _is_fresh(other)
     if fresh_one and fresh_other:
         return True
-    # A buffer made in the function never is an argument of it or a constant; a loop's or branch's result may be anything.
+    # A buffer made in the function never is an argument of it or a constant; a loop's or branch's result may be
+    # anything.
     return (fresh_one and _is_outside(other)) or (fresh_other and _is_outside(one))
 
 

@@ -1,9 +1,9 @@
 """Which loop runs innermost: the choice that decides whether LLVM can vectorise.
 
-A ``linalg.generic`` on memrefs is a loop nest whose dims may be permuted: parallel dims freely, reduction dims as long as
-each result element still meets its terms in the same order. The innermost dim is the one whose operands are invariant or
-contiguous along it, parallel before reduction, long before short. The others follow, parallel dims outside in
-the order of the result's strides, then reductions.
+A ``linalg.generic`` on memrefs is a loop nest whose dims may be permuted: parallel dims freely, reduction dims as long
+as each result element still meets its terms in the same order. The innermost dim is the one whose operands are
+invariant or contiguous along it, parallel before reduction, long before short. The others follow, parallel dims outside
+in the order of the result's strides, then reductions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Access:
     written: bool
 
     def step(self, dim: int) -> int | None:
-        """How far apart two neighbours along ``dim`` are in memory: 0, a number of elements, or None (far or unknown)."""
+        """How many elements apart two neighbours along ``dim`` are in memory; None where that is far or unknown."""
         total: int | None = 0
         for expression, stride in zip(self.map.results, self.strides, strict=True):
             factor = coefficient(expression, dim)
@@ -58,7 +58,7 @@ def coefficient(expression: ir.AffineExpr, dim: int) -> int | None:
 
 def accesses(generic: ir.Operation) -> list[Access]:
     """The operands of a ``linalg.generic`` on memrefs, inputs first."""
-    inputs = list(generic.attributes["operandSegmentSizes"])[0]
+    inputs = next(iter(generic.attributes["operandSegmentSizes"]))
     maps = [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]
     found = []
     for position, (operand, map_) in enumerate(zip(generic.operands, maps, strict=True)):
@@ -90,14 +90,18 @@ def iterators(generic: ir.Operation) -> list[bool]:
 
 
 def accumulations(generic: ir.Operation) -> list[ir.Operation]:
-    """The operations of the body that combine a result's running value with a new term, if that is all it is used for."""
+    """The operations of the body that combine a running value with a new term; none if it is used for more."""
     block = generic.regions[0].blocks[0]
     terminator = list(block.operations)[-1].operation
     running = list(block.arguments)[-len(terminator.operands) :]
     found = []
     for value, argument in zip(terminator.operands, running, strict=True):
         owner = value.owner
-        if isinstance(owner, ir.Block) or argument not in list(owner.operation.operands) or len(list(argument.uses)) != 1:
+        if (
+            isinstance(owner, ir.Block)
+            or argument not in list(owner.operation.operands)
+            or len(list(argument.uses)) != 1
+        ):
             return []
         found.append(owner.operation)
     return found

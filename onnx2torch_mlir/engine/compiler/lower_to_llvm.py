@@ -24,8 +24,8 @@ def mark_internal(module: ir.Module) -> None:
 def finish(module: ir.Module, noalias: dict[str, list[int]], words: int, result_words: list[int]) -> None:
     """Make an LLVM-dialect module ready for code generation.
 
-    ``noalias`` lists, for each function, the pointers whose memory no other argument reaches; ``words`` and ``result_words``
-    describe @main as `runtime.entry` takes them.
+    ``noalias`` lists, for each function, the pointers whose memory no other argument reaches; ``words`` and
+    ``result_words`` describe @main as `runtime.entry` takes them.
     """
     for function in functions(module):
         name = symbol(function)
@@ -39,9 +39,7 @@ def finish(module: ir.Module, noalias: dict[str, list[int]], words: int, result_
             function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
         if name == "main":
             _use_own_memory(function)
-    fragment = ir.Module.parse(
-        "module {" + runtime.entry(words, result_words) + "}", context=module.context
-    )
+    fragment = ir.Module.parse("module {" + runtime.entry(words, result_words) + "}", context=module.context)
     for operation in list(fragment.body.operations):
         if symbol(operation.operation) == ENTRY:
             operation.operation.detach_from_parent()

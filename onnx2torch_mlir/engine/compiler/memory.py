@@ -1,9 +1,9 @@
 """Who frees a buffer, and when.
 
 Two rules cover every program. A buffer whose aliases all stay inside the block that makes it is freed after the last
-operation of that block that touches one of them. Buffers that escape to a loop's next turn are settled at run time: when a
-turn ends, everything made since the loop began that is not passed on is freed, because nothing else can reach it. What is
-left at the end of the call and is not a result, the entry frees (runtime.py).
+operation of that block that touches one of them. Buffers that escape to a loop's next turn are settled at run time:
+when a turn ends, everything made since the loop began that is not passed on is freed, because nothing else can reach
+it. What is left at the end of the call and is not a result, the entry frees (runtime.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The routines that every object file carries: memory of one call, failed assertions, and the entry.
 
-A *context* is one call's private block of memory, zeroed by the caller once and then used by one call at a time. Blocks of
-memory are 64-byte aligned and have a header before them. Both are laid out in layout.py.
+A *context* is one call's private block of memory, zeroed by the caller once and then used by one call at a time. Blocks
+of memory are 64-byte aligned and have a header before them. Both are laid out in layout.py.
 
 Live blocks form a list from the newest to the oldest, so "all that were made since" is the head of the list. Freed
 blocks are kept for reuse: fresh pages from the system cost more than most operators. At the end of a call the blocks

@@ -12,7 +12,16 @@ from torch_mlir import ir
 from torch_mlir.execution_engine import ExecutionEngine
 
 from onnx2torch_mlir.diagnostics import refuse
-from onnx2torch_mlir.engine.compiler import arguments, assertions, floats, kernels, lower_to_llvm, memory, passes, runtime
+from onnx2torch_mlir.engine.compiler import (
+    arguments,
+    assertions,
+    floats,
+    kernels,
+    lower_to_llvm,
+    memory,
+    passes,
+    runtime,
+)
 from onnx2torch_mlir.engine.compiler.walks import functions, symbol
 from onnx2torch_mlir.engine.layout import ENTRY
 
@@ -67,7 +76,9 @@ def _to_loops(
     passes.run(module, "simplification", "inline," + passes.SIMPLIFY + ",symbol-dce", diagnostics)
     names = [symbol(function) for function in functions(module)]
     if names != ["main"]:
-        raise refuse("O2M-M001", f"the module holds the functions {names}; it has to hold @main and what inlines into it")
+        raise refuse(
+            "O2M-M001", f"the module holds the functions {names}; it has to hold @main and what inlines into it"
+        )
     _protect_arguments(module)
     times.stage("simplify")
     passes.run(module, "bufferization", passes.BUFFERIZE, diagnostics)
