@@ -25,11 +25,16 @@ Array = np.ndarray[Any, Any]
 
 
 def convert(
-    model: Source, *, dims: Mapping[str, int] | None = None, constants: Mapping[str, Array] | None = None
+    model: Source,
+    *,
+    dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    report: Report | None = None,
 ) -> CoreProgram:
     """Convert an ONNX model (a path, bytes, ModelProto or onnx_ir.Model) to a core program; its weights are not read.
 
-    ``dims`` pins named dims to numbers; ``constants`` gives inputs their contents.
+    ``dims`` pins named dims to numbers; ``constants`` gives inputs their contents; ``report`` takes the
+    stages, also those before a refusal.
 
     Raises:
         Refusal: with every finding, if one of them is an error.
@@ -37,7 +42,7 @@ def convert(
     from onnx2torch_mlir.conversion import convert as convert_loaded
     from onnx2torch_mlir.model import read
 
-    report = Report()
+    report = Report() if report is None else report
     with report.stage("read"):
         loaded = read(model)
     with report.stage("convert"):

@@ -36,7 +36,7 @@ def write(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         onnx.save(model, folder / "model.onnx")
-        line = f"onnx2mlir {command} model.onnx"
+        line = f"${{PYTHON:-python}} -m onnx2torch_mlir {command} model.onnx"
         storable = {name: array for name, array in inputs.items() if array.dtype.kind in "biufc"}
         if storable:
             np.savez(folder / "inputs.npz", **storable)  # type: ignore[arg-type]
@@ -95,12 +95,14 @@ def _all_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
 
 
 def _types(loaded: LoadedModel, node: ir.Node) -> dict[str, ValueType]:
-    """The types of what ``node`` reads, inferred where the model does not declare them."""
-    reads = [value for value in node.inputs if value is not None and value.name]
-    if all(value_type_of(value).kind is not Kind.UNKNOWN for value in reads):
-        return {}
-    inferred = _inferred(loaded)
-    return {value.name or "": inferred[value.name or ""] for value in reads if value.name in inferred}
+    """The types of what ``node`` reads where the model does not declare them: inferred, or else float of any shape."""
+    reads = [value.name or "" for value in node.inputs if value is not None and _is_unknown(value)]
+    inferred = _inferred(loaded) if reads else {}
+    return {name: inferred.get(name) or ValueType(name, Kind.TENSOR, ir.DataType.FLOAT) for name in reads}
+
+
+def _is_unknown(value: ir.Value) -> bool:
+    return bool(value.name) and value_type_of(value).kind is Kind.UNKNOWN and value.const_value is None
 
 
 def _inferred(loaded: LoadedModel) -> dict[str, ValueType]:
@@ -111,4 +113,5 @@ def _inferred(loaded: LoadedModel) -> dict[str, ValueType]:
         proto = onnx.shape_inference.infer_shapes(extract(loaded, outputs, weights="external"), data_prop=True)
     except Exception:
         return {}
-    return {value.name: value_type(value.name, value.type) for value in proto.graph.value_info}
+    types = [value_type(value.name, value.type) for value in proto.graph.value_info]
+    return {type_.name: type_ for type_ in types if type_.dtype is not None}

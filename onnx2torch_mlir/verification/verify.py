@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
+import torch
 
 from onnx2torch_mlir.conversion import from_numpy
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Report, refuse
@@ -44,6 +45,7 @@ def verify(
     threads: int = 1,
     reproducer: str | os.PathLike[str] | None = None,
     table: SpecTable | None = None,
+    report: Report | None = None,
 ) -> VerifyReport:
     """Compare ``model`` with onnxruntime.
 
@@ -54,13 +56,13 @@ def verify(
     compared too. The program is compiled with its dims dynamic; with ``static``, for the sizes ``dims``. ``eager``
     runs the core program in eager PyTorch instead of native code. ``rtol`` and ``atol`` replace the tolerance of the
     dtype (`tolerances.TOLERANCES`). With ``bisect``, the first node that differs is searched; ``reproducer`` is a
-    folder to write it to.
+    folder to write it to. ``report`` takes the stages, also those before a refusal.
 
     Raises:
         Refusal: where the model cannot be read, converted, compiled or run, or where there is no reference. Numbers
             that differ raise nothing: they are in the report.
     """
-    report = Report()
+    report = Report() if report is None else report
     with report.stage("read"):
         loaded = read(model)
     given = constants or {}
@@ -68,7 +70,7 @@ def verify(
         feeds, expected = _inputs(loaded, inputs, dims or {}, given, seed)
     with report.stage("reference"):
         theirs = run_reference(*_reference_source(model, loaded), {**feeds, **given}, base_dir=loaded.base_dir)
-    tensors = {name: _tensor(array) for name, array in given.items()}
+    tensors = as_tensors(given)
     pinned = dims if static else None
     program = prepare(loaded, eager=eager, dims=pinned, constants=tensors, threads=threads, table=table, report=report)
     with report.stage("run"):
@@ -139,9 +141,12 @@ def _reference_source(model: Source, loaded: LoadedModel) -> tuple[Any]:
     return (onnx.ModelProto.FromString(bytes(model)),)  # type: ignore[arg-type]
 
 
-def _tensor(array: Array) -> Any:
-    array = np.asarray(array)
-    return from_numpy(array, torch_dtype(int(ir.DataType.from_numpy(array.dtype))))
+def as_tensors(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:
+    """Arrays as torch tensors of the same element types."""
+    return {
+        name: from_numpy(np.asarray(array), torch_dtype(int(ir.DataType.from_numpy(np.asarray(array).dtype))))
+        for name, array in arrays.items()
+    }
 
 
 def _findings(comparisons: Sequence[Comparison], node: NodeRef | None) -> list[Finding]:

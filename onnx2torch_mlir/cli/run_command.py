@@ -1,0 +1,76 @@
+"""``onnx2mlir run MODEL``: its outputs for given or generated inputs."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from onnx2torch_mlir.cli.session import Array, Session, guarded
+from onnx2torch_mlir.diagnostics import refuse
+
+
+def run(options: argparse.Namespace) -> int:
+    """The command."""
+    return guarded(options, _run)
+
+
+def _run(session: Session) -> int:
+    options = session.options
+    if options.output is not None and not options.output.endswith(".npz"):
+        raise refuse("O2M-U001", "outputs are written as .npz", case=options.output)
+    from onnx2torch_mlir.model import read
+    from onnx2torch_mlir.verification import generate_inputs, load_inputs, statistics
+    from onnx2torch_mlir.verification.runs import prepare
+    from onnx2torch_mlir.verification.verify import as_tensors
+
+    with session.busy(f"running {options.model}"):
+        with session.report.stage("read"):
+            loaded = read(options.model)
+        constants = session.constants(loaded)
+        dims = session.dims()
+        if options.inputs is not None:
+            feeds = load_inputs(loaded, options.inputs)
+        else:
+            feeds = generate_inputs(loaded, dims, seed=options.seed)
+        program = prepare(
+            loaded,
+            eager=options.eager,
+            dims=dims if options.inputs is not None else None,
+            constants=as_tensors(constants),
+            threads=options.threads,
+            report=session.report,
+        )
+        with session.report.stage("run"):
+            start = time.perf_counter()
+            outputs = program.run({name: array for name, array in feeds.items() if name not in constants})
+            seconds = time.perf_counter() - start
+    named = dict(zip([value.name for value in loaded.outputs], outputs, strict=True))
+    if options.output is not None:
+        save(options.output, named)
+    described = {name: str(statistics(array)) for name, array in named.items()}
+    if not session.json:
+        for name, text in described.items():
+            session.out.print(f"{name}: {text}", markup=False)
+        written = f"; wrote {options.output}" if options.output is not None else ""
+        session.err.print(f"ran in {seconds * 1e3:.2f} ms{written}", markup=False)
+    return session.finish({"outputs": described, "output": options.output, "seconds": seconds})
+
+
+def save(path: str, arrays: Mapping[str, Array]) -> None:
+    """Write ``arrays`` to an .npz; types that NumPy does not know (bfloat16, float8) are widened to float32.
+
+    Raises:
+        Refusal: O2M-U004 where it cannot be written.
+    """
+    from onnx2torch_mlir.handoff.atomic import replacing
+
+    storable: dict[str, Any] = {
+        name: array if array.dtype.kind in "biufc" and array.dtype.isbuiltin == 1 else array.astype(np.float32)
+        for name, array in arrays.items()
+    }
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, **storable)

@@ -1,0 +1,281 @@
+"""The command: what it prints, writes and exits with."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import parser
+
+from onnx2torch_mlir.cli.main import main
+from onnx2torch_mlir.diagnostics import EXIT_CODES, Stage
+
+GOOD = """<ir_version: 8, opset_import: ["": 17]>
+g (float[batch, 4] x, float[4] c) => (float[batch, 4] y) {
+  a = Add(x, c)
+  y = Relu(a)
+}"""
+
+BAD = """<ir_version: 8, opset_import: ["": 17, "nobody.knows": 1]>
+g (float[2] x) => (float[2] y) {
+  a = nobody.knows.Foo(x)
+  b = nobody.knows.Foo(a)
+  d = nobody.knows.Bar(b)
+  y = Relu(d)
+}"""
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> str:
+    return model(tmp_path, GOOD)
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> str:
+    return model(tmp_path, BAD)
+
+
+def model(folder: Path, text: str) -> str:
+    proto = parser.parse_model(text)
+    for index, node in enumerate(proto.graph.node):
+        node.name = f"n{index}"
+    path = folder / "model.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return str(path)
+
+
+def document(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    out = capsys.readouterr().out
+    return json.loads(out)  # type: ignore[no-any-return]
+
+
+def test_help_needs_no_heavy_module_and_is_quick() -> None:
+    code = (
+        "import sys\nfrom onnx2torch_mlir.cli.main import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit as e:\n    assert e.code == 0\n"
+        "heavy = {'torch', 'torch_mlir', 'onnx', 'onnx_ir', 'onnxruntime', 'numpy', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    seconds = time.perf_counter() - start
+    assert done.returncode == 0, done.stderr
+    assert "examples:" in done.stdout
+    assert "exit codes:" in done.stdout
+    print(f"onnx2mlir --help: {seconds:.2f} s")
+    assert seconds < 5
+
+
+def test_help_lists_every_exit_code() -> None:
+    from onnx2torch_mlir.cli.arguments import EPILOG
+
+    for stage in Stage:
+        assert f" {EXIT_CODES[stage]} " in EPILOG.replace("\n", " ")
+
+
+@pytest.mark.parametrize("emit", ["torch", "linalg", "core"])
+def test_a_bare_path_prints_the_program(good: str, emit: str) -> None:
+    command = [sys.executable, "-m", "onnx2torch_mlir", good, "--emit", emit]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    wanted = {"torch": "torch.aten.relu", "linalg": "linalg.generic", "core": "aten.relu.default"}
+    assert wanted[emit] in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("m.mlir", b""), ("m.mlirbc", b"ML\xefR"), ("m.pt2", b"PK")],
+)
+def test_files_by_suffix(good: str, tmp_path: Path, name: str, start: bytes) -> None:
+    target = tmp_path / name
+    assert main([good, "-o", str(target)]) == 0
+    content = target.read_bytes()
+    assert content.startswith(start)
+    assert content
+
+
+def test_an_unwritable_file_is_a_finding_and_leaves_nothing(
+    good: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([good, "-o", str(tmp_path / "missing" / "m.mlir")]) == 2
+    assert "O2M-U004" in capsys.readouterr().err
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["model.onnx"]
+
+
+def test_findings_are_grouped_by_cause(bad: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", bad, "--format", "json"]) == EXIT_CODES[Stage.CONVERT]
+    findings = document(capsys)["findings"]
+    by_reason = {item["reason"]: [node["name"] for node in item["nodes"]] for item in findings}
+    assert sorted(map(sorted, by_reason.values())) == [["n0", "n1"], ["n2"]]
+    assert main(["check", bad]) == 4
+    shown = capsys.readouterr().out
+    assert "n0" in shown
+    assert "n1" in shown
+    assert "2 errors" in shown or "3 errors" in shown
+
+
+def test_check_of_a_good_model(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", good]) == 0
+    assert "converts: 2 nodes" in capsys.readouterr().out
+
+
+def test_conversion_as_one_json_document(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([good, "--format", "json"]) == 0
+    told = document(capsys)
+    assert told["exit_code"] == 0
+    assert "torch.aten.relu" in told["text"]
+    assert [stage["name"] for stage in told["stages"]][:2] == ["read", "convert"]
+    assert all(stage["outcome"] == "done" for stage in told["stages"])
+
+
+def test_stages_before_a_refusal_are_told(bad: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([bad, "--format", "json"]) == 4
+    assert [(item["name"], item["outcome"]) for item in document(capsys)["stages"]] == [
+        ("read", "done"),
+        ("convert", "failed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "wanted"),
+    [
+        (["nothing.onnx"], 3, "O2M-R001"),
+        (["GOOD", "--dim", "batch"], 2, "O2M-U001"),
+        (["GOOD", "--dim", "batch=-1"], 2, "O2M-U001"),
+        (["GOOD", "--dim", "other=1"], 2, "O2M-U002"),
+        (["GOOD", "--constant", "q=1"], 2, "O2M-U001"),
+        (["GOOD", "--constant", "c=x"], 2, "O2M-U001"),
+        (["GOOD", "--weights", "external"], 2, "O2M-U001"),
+        (["GOOD", "--emit", "linalg", "-o", "m.pt2"], 2, "O2M-U001"),
+        (["run", "GOOD", "-o", "out.txt"], 2, "O2M-U001"),
+        (["run", "GOOD", "--inputs", "nothing.npz"], 2, "O2M-U003"),
+        (["explain", "O2M-C999"], 2, "O2M-U001"),
+    ],
+)
+def test_what_cannot_be_used_is_a_finding(
+    good: str, arguments: list[str], code: int, wanted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([good if item == "GOOD" else item for item in arguments]) == code
+    assert wanted in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--nonsense"], ["check"], ["m.onnx", "--emit", "other"], ["m.onnx", "two"]])
+def test_usage_errors_exit_with_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+
+
+def test_constants_and_dims_are_part_of_the_program(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([good, "--constant", "c=[1, 2, 3, 4]", "--dim", "batch=3", "--emit", "core"]) == 0
+    shown = capsys.readouterr().out
+    assert "f32[3, 4]" in shown
+
+
+@pytest.mark.parametrize("how", [[], ["--eager"]])
+def test_run_writes_outputs(good: str, tmp_path: Path, how: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+    np.savez(tmp_path / "in.npz", x=x, c=np.ones(4, np.float32))
+    out = tmp_path / "out.npz"
+    assert main(["run", good, "--inputs", str(tmp_path / "in.npz"), "-o", str(out), *how]) == 0
+    np.testing.assert_array_equal(np.load(out)["y"], np.maximum(x + 1, 0))
+    assert "y: float32[3, 4]" in capsys.readouterr().out
+
+
+def test_verify_passes_and_fails(good: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import onnx
+
+    assert main(["verify", good, "--dim", "batch=7", "--eager"]) == 0
+    assert "passed: eager against onnxruntime" in capsys.readouterr().out
+    for index, array in enumerate((np.ones((2, 4), np.float32), np.ones(4, np.float32))):
+        onnx.save_tensor(onnx.numpy_helper.from_array(array), str(tmp_path / f"input_{index}.pb"))
+    onnx.save_tensor(onnx.numpy_helper.from_array(np.ones((2, 4), np.float32)), str(tmp_path / "output_0.pb"))
+    assert main(["verify", good, "--inputs", str(tmp_path), "--eager", "--format", "json"]) == 9
+    told = document(capsys)
+    assert not told["passed"]
+    assert told["expected"][0]["wrong"] == 8
+    assert told["findings"][0]["code"] == "O2M-V001"
+
+
+def test_explain_names_rows_and_primitives(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", good, "--format", "json"]) == 0
+    nodes = document(capsys)["nodes"]
+    assert nodes[1]["operator"] == "ai.onnx::Relu-14"
+    assert nodes[1]["core"] == ["aten.relu.default"]
+    assert "op_specs" in nodes[1]["row"]
+
+
+def test_explain_a_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "o2m-r001"]) == 0
+    assert "file not found" in capsys.readouterr().out
+
+
+def test_explain_a_model_that_does_not_convert(bad: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", bad]) == 4
+    assert "unknown operator" in capsys.readouterr().out
+
+
+def test_reproducers_of_findings(bad: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import onnx
+
+    folder = tmp_path / "reproducers"
+    assert main(["check", bad, "--reproducer", str(folder)]) == 4
+    found = sorted(folder.iterdir())
+    assert len(found) == 2
+    capsys.readouterr()
+    for item in found:
+        assert [node.domain for node in onnx.load(item / "model.onnx").graph.node] == ["nobody.knows"]
+        done = subprocess.run(
+            ["sh", str(item / "command.sh")],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])},
+            check=False,
+        )
+        assert json.loads((item / "findings.json").read_text())[0]["code"] in done.stdout + done.stderr
+        assert done.returncode == 4
+
+
+def test_a_defect_is_told_without_a_traceback_unless_asked_for(
+    good: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from onnx2torch_mlir.cli import check_command
+
+    def broken(options: object) -> int:
+        raise ZeroDivisionError("here")
+
+    monkeypatch.setattr(check_command, "run", broken)
+    assert main(["check", good]) == 1
+    shown = capsys.readouterr().err
+    assert "ZeroDivisionError: here" in shown
+    assert "Traceback" not in shown
+    assert main(["check", good, "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+    assert main(["check", good, "--format", "json"]) == 1
+    assert document(capsys)["internal_error"]["reason"] == "ZeroDivisionError: here"
+
+
+def test_an_interrupt_is_130(good: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from onnx2torch_mlir.cli import check_command
+
+    def interrupted(options: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(check_command, "run", interrupted)
+    assert main(["check", good]) == 130
+
+
+def test_a_closed_pipe_is_quiet(good: str) -> None:
+    command = f"'{sys.executable}' -m onnx2torch_mlir '{good}' --emit linalg | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 141)
+    assert "Traceback" not in done.stderr
+    assert "Error" not in done.stderr
