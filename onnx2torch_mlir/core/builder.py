@@ -253,7 +253,7 @@ class ProgramBuilder(Calls):
         return known[0] if known is not None else self._read(self.node_of(value), signed)
 
     def _read(self, tensor: torch.fx.Node, signed: bool) -> sympy.Symbol:
-        symbol = self.table.new_symbol(f"value of {self.origin or 'a tensor'}", signed=signed)
+        symbol = self.table.new_symbol(self.table.fresh_name(f"value of {self.origin or 'a tensor'}"), signed=signed)
         node = self.graph.call_function(torch.ops.aten._local_scalar_dense.default, (tensor,))
         node.meta["val"] = self.table.symint(symbol)
         self.stamp(node)

@@ -8,6 +8,7 @@ than `torch.SymInt` arithmetic and cannot trigger a guard.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable
 
 import sympy
@@ -209,6 +210,12 @@ class DimTable:
         self.names[str(symbol)] = name
         self._symints[symbol] = size
         return symbol
+
+    def fresh_name(self, stem: str) -> str:
+        """``stem``, numbered where a symbol is named so already."""
+        taken = set(self.names.values())
+        numbered = (f"{stem} ({count})" for count in itertools.count(2))
+        return next(name for name in itertools.chain([stem], numbered) if name not in taken)
 
     def input_symbol(self, name: str) -> sympy.Symbol:
         """The symbol of the ONNX dim ``name``: one symbol for all inputs that use the name."""
