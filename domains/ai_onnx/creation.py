@@ -79,7 +79,7 @@ def range_(g: ProgramBuilder, start: Value, limit: Value, delta: Value, *, stash
     if first is not None and last is not None and isinstance(step, int):
         if step == 0:
             raise refuse("O2M-C005", "the delta of a Range is 0", case="delta")
-        return g.arange(first, last, step, dtype)
+        return g.arange(first, (D.maximum if step > 0 else D.minimum)(first, last), step, dtype)
     narrow = dtype.is_floating_point and dtype.itemsize < 4
     wide = torch_dtype(stash_type) if narrow else dtype if dtype.is_floating_point else torch.int64
     start, limit, delta = (g.cast(item, wide) for item in (start, limit, delta))

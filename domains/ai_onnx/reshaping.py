@@ -40,7 +40,10 @@ def _reshape(g: ProgramBuilder, data: Value, sizes: Sequence[Dim], *, allowzero:
         return g.reshape(data, sizes)
     if any(size == 0 and axis >= data.rank for axis, size in enumerate(sizes)):
         raise refuse("O2M-C006", f"a 0 in shape {list(sizes)} copies an axis that {data!r} does not have", case="shape")
-    return g.reshape(data, [data.shape[axis] if size == 0 else size for axis, size in enumerate(sizes)])
+    sizes = [data.shape[axis] if size == 0 else size for axis, size in enumerate(sizes)]
+    if -1 in sizes and 0 in sizes:
+        raise refuse("O2M-C006", f"-1 in shape {sizes} is not determined, for nothing is left to divide", case="shape")
+    return g.reshape(data, sizes)
 
 
 def run_time_shape(g: ProgramBuilder, data: Value, shape: Value, *, allowzero: bool) -> list[Dim]:

@@ -1,0 +1,131 @@
+"""Gather, scatter and their relatives against onnxruntime: negative indices, ranks, reductions, dtypes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.one_node import agrees
+
+NATIVE = False
+
+
+def ramp(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return (np.arange(int(np.prod(shape))) + 1).reshape(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("index", [np.int64(-1), np.array([0, -2, 2]), np.array([[1, 0], [-1, -3]], dtype=np.int32)])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("known", [True, False])
+def test_gather(index, axis, dynamic, known):
+    inputs = [ramp(3, 4), np.asarray(index)]
+    agrees("Gather", inputs, opset=13, axis=axis, dynamic=dynamic, known=[1] if known else [], native=NATIVE)
+
+
+def test_gather_nothing():
+    agrees("Gather", [ramp(3, 4), np.zeros((0, 2), np.int64)], opset=13, dynamic=True, native=NATIVE)
+    agrees("Gather", [ramp(3, 0), np.array([1, 2])], opset=1, dynamic=True, native=NATIVE)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "bool", "int64"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_gather_elements(dtype, dynamic):
+    index = np.array([[0, -1, 2], [1, 1, -3]])
+    agrees("GatherElements", [ramp(3, 3, dtype=dtype), index], opset=13, dynamic=dynamic, native=NATIVE)
+    agrees("GatherElements", [ramp(2, 4, dtype=dtype), index], opset=11, axis=1, dynamic=dynamic, native=NATIVE)
+
+
+GATHER_ND = [
+    ((2, 3, 4), np.array([[0, -1], [1, 0]]), 0),
+    ((2, 3, 4), np.array([[[0, 1, -1]], [[1, 2, 3]]]), 0),
+    ((2, 3, 4), np.array([[1], [0]]), 0),
+    ((2, 3, 4), np.array([[1], [-1]]), 1),
+    ((2, 3, 4), np.array([[[1], [0], [2]], [[3], [-1], [0]]]), 2),
+]
+
+
+@pytest.mark.parametrize(("shape", "index", "batch_dims"), GATHER_ND)
+def test_gather_nd(shape, index, batch_dims):
+    attributes = {"batch_dims": batch_dims} if batch_dims else {}
+    agrees("GatherND", [ramp(*shape), index], opset=12, native=NATIVE, **attributes)
+    if not batch_dims:
+        agrees("GatherND", [ramp(*shape), index], opset=11, native=NATIVE)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_scatter_elements(dtype, reduction, axis):
+    indices = np.array([[0, 2, 1], [-2, 0, 2]]) if axis == 0 else np.array([[0, -1, 1], [2, 1, 0]])
+    inputs = [ramp(3, 3, dtype=dtype), indices, np.array([[2, 3, 4], [5, 9, 1]], dtype=dtype)]
+    attributes = {} if reduction == "none" else {"reduction": reduction}
+    agrees("ScatterElements", inputs, opset=18, axis=axis, dynamic=axis == 1, native=NATIVE, **attributes)
+
+
+@pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
+def test_scatter_repeated_indices(reduction):
+    inputs = [ramp(4), np.array([1, 1, -3, 0]), np.float32([3, -2, 5, 0.5])]
+    agrees("ScatterElements", inputs, opset=18, reduction=reduction, native=NATIVE)
+    inputs = [ramp(4, 2), np.array([[1], [1], [-3]]), ramp(3, 2) * np.float32(0.5)]
+    agrees("ScatterND", inputs, opset=18, reduction=reduction, native=NATIVE)
+
+
+def test_scatter_bool():
+    inputs = [np.array([True, False, True]), np.array([0, 1]), np.array([False, True])]
+    for reduction, expected in (("add", [True, True, True]), ("mul", [False, False, True])):
+        agrees(
+            "ScatterElements",
+            inputs,
+            opset=18,
+            reduction=reduction,
+            expected=[np.array(expected)],
+            native=NATIVE,
+        )
+
+
+def test_scatter_of_opset_9():
+    inputs = [ramp(3, 3), np.array([[1, 0, 2]]), np.float32([[7, 8, 9]])]
+    agrees("Scatter", inputs, opset=9, axis=1, dynamic=True, native=NATIVE)
+
+
+SCATTER_ND = [
+    ((4,), np.array([[1], [-1]]), (2,)),
+    ((2, 3, 4), np.array([[0, 1], [1, -1]]), (2, 4)),
+    ((2, 3), np.array([[[0, 1]], [[1, 2]]]), (2, 1)),
+]
+
+
+@pytest.mark.parametrize(("shape", "indices", "update"), SCATTER_ND)
+@pytest.mark.parametrize("opset", [11, 18])
+def test_scatter_nd(shape, indices, update, opset):
+    agrees("ScatterND", [ramp(*shape), indices, -ramp(*update)], opset=opset, native=NATIVE)
+
+
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_tensor_scatter(mode):
+    cache, update = ramp(2, 1, 5, 3), -ramp(2, 1, 2, 3)
+    start = np.array([1, 3]) if mode == "linear" else np.array([4, 0])
+    expected = cache.copy()
+    for batch in range(2):
+        for step in range(2):
+            expected[batch, :, (start[batch] + step) % 5] = update[batch, :, step]
+    for dynamic in (False, True):
+        inputs = [cache, update, start]
+        agrees("TensorScatter", inputs, opset=24, mode=mode, dynamic=dynamic, expected=[expected], native=NATIVE)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("condition", [[True, False, True], [False, True], [False, False, False]])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compress(axis, condition, dynamic):
+    attributes = {} if axis is None else {"axis": axis}
+    agrees("Compress", [ramp(3, 4), np.array(condition)], opset=11, dynamic=dynamic, native=NATIVE, **attributes)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_reverse_sequence(dynamic):
+    inputs = [ramp(4, 3, 2), np.array([1, 4, 3])]
+    agrees("ReverseSequence", inputs, opset=10, dynamic=dynamic, native=NATIVE)
+    inputs = [ramp(3, 4), np.array([0, 4, 2])]
+    agrees("ReverseSequence", inputs, opset=10, batch_axis=0, time_axis=1, dynamic=dynamic, native=NATIVE)
