@@ -38,7 +38,7 @@ def _view(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
         return _plain_view(importer, node, after)
     value = importer.operand(source)
     dtype = node.meta["val"].dtype
-    for step in plan_view(before, after):
+    for step in plan_view(tuple(before), tuple(after)):
         result = [importer.cache.vtensor(step.shape, dtype)]
         at = importer.operand(step.dim)
         if step.kind == "flatten":

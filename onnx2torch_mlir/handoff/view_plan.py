@@ -6,6 +6,7 @@ Upstream guesses which dims of a dynamic ``aten.view`` belong together, and gues
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -32,7 +33,8 @@ class Step:
     result_dim: int = 0
 
 
-def plan_view(source: Sequence[Dim], result: Sequence[Dim]) -> list[Step]:
+@functools.lru_cache(maxsize=4096)
+def plan_view(source: tuple[Dim, ...], result: tuple[Dim, ...]) -> tuple[Step, ...]:
     """The steps that turn a contiguous tensor of sizes ``source`` into one of sizes ``result``.
 
     Dims are grouped where the products of their sizes are provably equal; what is left over, if anything, is flattened
@@ -72,7 +74,7 @@ def plan_view(source: Sequence[Dim], result: Sequence[Dim]) -> list[Step]:
                 if not split:
                     step("squeeze", [], 1)
             at, taken = at + split, taken + split
-    return steps
+    return tuple(steps)
 
 
 def _group(source: Sequence[Dim], result: Sequence[Dim]) -> tuple[int, int]:

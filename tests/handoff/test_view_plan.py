@@ -21,7 +21,7 @@ def _follow(source, result):
     start = tuple(map(_size, source))
     array = np.arange(np.prod(start, dtype=int)).reshape(start)
     shape = list(start)
-    for step in plan_view(source, result):
+    for step in plan_view(tuple(source), tuple(result)):
         at, count = step.dim, step.count
         if step.kind == "flatten":
             shape[at : at + count] = [int(np.prod(shape[at : at + count]))]
@@ -60,14 +60,48 @@ def test_any_regrouping_of_sizes_is_followed(data, atoms):
 
 
 def test_what_belongs_together_is_found():
-    steps = plan_view([B, S, 64], [B * S, 64])
+    steps = plan_view(
+        (
+            B,
+            S,
+            64,
+        ),
+        (
+            B * S,
+            64,
+        ),
+    )
     assert [(step.kind, step.dim, step.count) for step in steps] == [("flatten", 0, 2)]
-    steps = plan_view([B * S, 64], [B, S, 4, 16])
+    steps = plan_view(
+        (
+            B * S,
+            64,
+        ),
+        (
+            B,
+            S,
+            4,
+            16,
+        ),
+    )
     assert [(step.kind, step.dim, step.count) for step in steps] == [("unflatten", 0, 2), ("unflatten", 2, 2)]
 
 
 def test_what_cannot_be_proven_is_flattened_and_split():
     unknown = sympy.Symbol("unknown", integer=True)
-    assert [step.kind for step in plan_view([B, S, 64], [unknown, 32])] == ["flatten", "unflatten"]
-    assert [step.kind for step in plan_view([B], [])] == ["assume", "squeeze"]
-    assert [step.kind for step in plan_view([], [B])] == ["unsqueeze", "assume"]
+    assert [
+        step.kind
+        for step in plan_view(
+            (
+                B,
+                S,
+                64,
+            ),
+            (
+                unknown,
+                32,
+            ),
+        )
+    ] == ["flatten", "unflatten"]
+    assert [step.kind for step in plan_view((B,), ())] == ["assume", "squeeze"]
+    assert [step.kind for step in plan_view((), (B,))] == ["unsqueeze", "assume"]

@@ -2,11 +2,11 @@
 
     python tools/bench/import_speed.py [--rounds 5] [--external] [--exporter dynamo|torchscript] [--model FILE]
 
-The model is a 12-layer, 768-wide encoder with 340 MB of weights. Every run is a process of its own; the sides take turns,
-so that a noisy machine treats them alike. Medians are printed: seconds in process without module imports, seconds of
-the whole command, and peak memory, beside the targets: at most 1/5 of torch-mlir's time in process, at most 0.7 of
-its whole command with Linalg, and at most 1.3 times the weights above what importing torch takes. ``--check`` exits
-with 1 where one is missed.
+The model is a 12-layer, 768-wide encoder with 340 MB of weights. Every run is a process of its own; the sides
+take turns, so that a noisy machine treats them alike. Medians are printed: seconds in process without module
+imports, seconds of the whole command, and peak memory, beside the targets: at most 1/5 of torch-mlir's time in
+process, at most 0.7 of its whole command with Linalg, and at most 1.3 times the weights above what importing
+torch takes. ``--check`` exits with 1 where one is missed.
 """
 
 from __future__ import annotations
