@@ -173,7 +173,8 @@ class Builder:
         """A constant of a torch dtype; ints wrap, floats round."""
         if kind(dtype) is Kind.FLOAT:
             return self.float_constant(float(value), self.element(dtype))
-        return self.int_constant(int(value), self.element(dtype))
+        whole = int(bool(value)) if dtype is torch.bool else int(value)
+        return self.int_constant(whole, self.element(dtype))
 
     def idx(self, value: int) -> ir.Value:
         """An index constant."""

@@ -1,7 +1,8 @@
 """Conversion of one element between dtypes, with every case defined.
 
-Float to integer truncates towards zero; what does not fit saturates and NaN becomes 0 (PyTorch leaves both to the
-machine). Integers wrap. Anything to bool asks whether it differs from zero. Narrow floats go through float32, as in
+Float to integer truncates towards zero. What does not fit saturates at 32 bits (at 64 for uint32 and the 64-bit types)
+and then wraps to the narrower type, which is what x86 code of PyTorch, NumPy and onnxruntime does inside that range; NaN
+becomes 0. Integers wrap. Anything to bool asks whether it differs from zero. Narrow floats go through float32, as in
 PyTorch.
 """
 
@@ -55,11 +56,16 @@ def _int_to_float(b: Builder, x: ir.Value, source: torch.dtype, target: torch.dt
 def _float_to_int(b: Builder, x: ir.Value, source: torch.dtype, target: torch.dtype) -> ir.Value:
     if width(source) < 32:
         return cast(b, cast(b, x, source, torch.float32), torch.float32, target)
-    low, high = int_range(target)
-    name = "arith.fptosi" if kind(target) is Kind.SIGNED else "arith.fptoui"
-    result = b.make(name, b.element(target), x)
-    too_low = b.compare("ole", x, b.constant(float(low) if low else -1.0, source))
-    too_high = b.compare("oge", x, b.constant(float(high + 1), source))
-    result = b.select(too_low, b.constant(low, target), result)
-    result = b.select(too_high, b.constant(high, target), result)
+    through = {8: torch.int32, 16: torch.int32}.get(width(target), torch.int64 if target is torch.uint32 else target)
+    if through is not target:
+        return cast(b, _float_to_int(b, x, source, through), through, target)
+    low, high = int_range(torch.int64 if target is torch.uint64 else target)
+    result = b.make("arith.fptosi", b.element(target), x)
+    limit = b.constant(high, target)
+    if target is torch.uint64:
+        unsigned = b.make("arith.fptoui", b.element(target), x)
+        top = b.compare("oge", x, b.constant(float(1 << 64), source))
+        limit = b.select(top, b.constant(-1, target), unsigned)
+    result = b.select(b.compare("olt", x, b.constant(float(low), source)), b.constant(low, target), result)
+    result = b.select(b.compare("oge", x, b.constant(float(high + 1), source)), limit, result)
     return b.select(b.compare("uno", x, x), b.constant(0, target), result)

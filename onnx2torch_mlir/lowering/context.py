@@ -66,10 +66,12 @@ class Context:
             self.checks.setdefault(condition, Check(condition, message))
             return
         self.assert_true(self.sizes.condition(condition), message)
+        if isinstance(condition, sympy.Ge | sympy.Le) and 0 in condition.args:
+            self.sizes.numbers -= {condition.gts} if condition.lts == 0 else set()
 
     def require_equal(self, x: Dim, y: Dim, message: str) -> None:
         """Let the program fail with ``message`` unless two sizes are equal."""
-        if not equal(x, y):
+        if not equal(x, y) and sympy.Eq(y, x) not in self.checks:
             self.require(sympy.Eq(x, y), f"{message}: {x} = {y}")
 
     def declare(self, dim: Dim, actual: Dim | ir.Value, message: str, *, size: bool = True) -> None:
@@ -125,14 +127,14 @@ class Context:
     @contextmanager
     def region(self, block: ir.Block) -> Iterator[None]:
         """Emit in a block of a branch or loop; symbols bound there are forgotten at its end."""
-        bound = dict(self.sizes.bound)
+        bound, numbers = dict(self.sizes.bound), set(self.sizes.numbers)
         self._depth += 1
         try:
             with self.b.inside(block):
                 yield
         finally:
             self._depth -= 1
-            self.sizes.bound = bound
+            self.sizes.bound, self.sizes.numbers = bound, numbers
 
     def loop(
         self,

@@ -1,7 +1,7 @@
 """Float8 elements in integer arithmetic: neither LLVM nor the MLIR lowerings convert them.
 
-The formats are those of ml_dtypes and of the ONNX page on float8; a value that does not fit becomes NaN (or infinity
-where the format has one), as in PyTorch.
+The formats are those of ml_dtypes and of the ONNX page on float8. What does not fit becomes what PyTorch makes of it:
+infinity in e5m2, the largest number in e4m3fn, NaN in the fnuz formats.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _limits(form: _Format) -> tuple[int, int]:
     """The largest finite code, and the code of what is larger."""
     if form.infinity:
         return 0x7B, 0x7C
-    return (0x7F, 0x80) if form.unsigned_zero else (0x7E, 0x7F)
+    return (0x7F, 0x80) if form.unsigned_zero else (0x7E, 0x7E)
 
 
 def _encode_e8m0(b: Builder, magnitude: ir.Value) -> ir.Value:
