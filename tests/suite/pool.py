@@ -36,7 +36,7 @@ def run_cases(
         worker = Worker()
         try:
             while (case := waiting.get()) is not None:
-                result = _run(worker, case, eager)
+                result = run_case_in(worker, case, eager)
                 with lock:
                     results[case.id] = result
                     done(result)
@@ -51,7 +51,8 @@ def run_cases(
     return [results[case.id] for case in cases]
 
 
-def _run(worker: Worker, case: Case, eager: bool) -> CaseResult:
+def run_case_in(worker: Worker, case: Case, eager: bool = False) -> CaseResult:
+    """The result of one case in ``worker``; a crash and a hang are results too."""
     limit = LIGHT_TIMEOUT if case.kind == "light" else TIMEOUT
     try:
         result: CaseResult = worker.call(TASK, case, eager, timeout=limit)
