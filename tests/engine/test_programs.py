@@ -255,3 +255,31 @@ def test_no_inputs_and_no_outputs():
     )
     assert result == 2
     assert programs.run("return", [(f32, (N,))], [], [np.zeros(3, np.float32)]) == []
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 3, 1, 5), (2, 1, 1, 1), (1, 1, 1, 1), (2, 0, 4, 5)], ids=str)
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (3, 1, 0, 2)], ids=str)
+def test_pointwise_of_known_shape(shape, order):
+    """Sizes and strides of these are arguments of a kernel that other shapes share."""
+    rng = np.random.default_rng(0)
+    turned = tuple(shape[axis] for axis in order)
+    x, y, z = (rng.random(s).astype("f") for s in (turned, (shape[1], 1), shape))
+    names = "abcd"
+    source = ", ".join(names[axis] for axis in order)
+    t, w, r = (programs.tensor(f32, s) for s in (turned, (shape[1], 1), shape))
+    body = f"""
+  %e = tensor.empty() : {r}
+  %v = linalg.generic {{indexing_maps = [affine_map<(a, b, c, d) -> ({source})>, affine_map<(a, b, c, d) -> (b, 0)>,
+      affine_map<(a, b, c, d) -> (a, b, c, d)>, affine_map<(a, b, c, d) -> (a, b, c, d)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+      ins(%a0, %a1, %a2 : {t}, {w}, {r}) outs(%e : {r}) {{
+  ^bb0(%x: f32, %y: f32, %z: f32, %o: f32):
+    %p = arith.mulf %x, %y : f32
+    %s = arith.addf %p, %z : f32
+    linalg.yield %s : f32
+  }} -> {r}
+  return %v : {r}"""
+    inputs = [(f32, turned), (f32, (shape[1], 1)), (f32, shape)]
+    (result,) = programs.run(body, inputs, [(f32, shape)], [x, y, z])
+    back = np.transpose(x, [order.index(axis) for axis in range(4)])
+    np.testing.assert_allclose(result, back * y.reshape(1, -1, 1, 1) + z, rtol=1e-6)

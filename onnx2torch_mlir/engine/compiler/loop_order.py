@@ -161,7 +161,7 @@ def interchange(generic: ir.Operation, order: list[int]) -> None:
     generic.attributes["indexing_maps"] = ir.ArrayAttr.get(
         [
             ir.AffineMapAttr.get(
-                ir.AffineMap.get(len(order), 0, [_substitute(result, replaced) for result in map_.results])
+                ir.AffineMap.get(len(order), 0, [substitute(result, replaced) for result in map_.results])
             )
             for map_ in maps
         ]
@@ -183,12 +183,13 @@ def _reindex(operation: ir.Operation, new_position: dict[int, int]) -> None:
                 _reindex(inner.operation, new_position)
 
 
-def _substitute(expression: ir.AffineExpr, dims: list[ir.AffineExpr]) -> ir.AffineExpr:
+def substitute(expression: ir.AffineExpr, dims: list[ir.AffineExpr]) -> ir.AffineExpr:
+    """``expression`` with ``dims[d]`` in the place of each dim ``d``."""
     if isinstance(expression, ir.AffineDimExpr):
         return dims[expression.position]
     if isinstance(expression, ir.AffineConstantExpr | ir.AffineSymbolExpr):
         return expression
-    left, right = _substitute(expression.lhs, dims), _substitute(expression.rhs, dims)
+    left, right = substitute(expression.lhs, dims), substitute(expression.rhs, dims)
     if isinstance(expression, ir.AffineAddExpr):
         return ir.AffineExpr.get_add(left, right)
     if isinstance(expression, ir.AffineMulExpr):

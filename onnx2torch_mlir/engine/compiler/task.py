@@ -16,6 +16,7 @@ from onnx2torch_mlir.engine.compiler import (
     arguments,
     assertions,
     floats,
+    fusion,
     kernels,
     lower_to_llvm,
     memory,
@@ -79,8 +80,12 @@ def _to_loops(
         raise refuse(
             "O2M-M001", f"the module holds the functions {names}; it has to hold @main and what inlines into it"
         )
-    _protect_arguments(module)
     times.stage("simplify")
+    with passes.findings_of("fusion", diagnostics):
+        fusion.fuse_pointwise(module)
+        _protect_arguments(module)
+    passes.run(module, "simplification after fusion", passes.SIMPLIFY, diagnostics)
+    times.stage("fusion")
     passes.run(module, "bufferization", passes.BUFFERIZE, diagnostics)
     times.stage("bufferize")
     with passes.findings_of("memory and assertions", diagnostics):

@@ -1,0 +1,132 @@
+"""Chains of pointwise nests become one nest, where that computes nothing twice.
+
+A producer is taken into its consumer if both are pointwise, the consumer is its only user, and the consumer meets each
+of its elements exactly once. Reductions and contractions are never touched: they keep the form in which they are
+recognised.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+from torch_mlir.dialects import linalg
+
+from onnx2torch_mlir.engine.compiler.loop_order import iterators, substitute
+from onnx2torch_mlir.engine.compiler.walks import functions, nested
+
+_MOST_OPERATIONS = 64
+_MOST_INPUTS = 12
+
+
+def fuse_pointwise(module: ir.Module) -> None:
+    """Fuse pointwise ``linalg.generic`` on tensors into their consumers, in @main (before bufferization)."""
+    (main,) = functions(module)
+    for operation in list(nested(main)):
+        if operation.name == "linalg.generic" and _is_pointwise(operation):
+            consumer: ir.Operation | None = operation
+            while consumer is not None:
+                consumer = _fuse_one(consumer)
+
+
+def _fuse_one(consumer: ir.Operation) -> ir.Operation | None:
+    """Take one producer into the consumer; the new consumer, or None if there is nothing to take."""
+    for value in list(consumer.operands)[: _input_count(consumer)]:
+        if isinstance(value.owner, ir.Block):
+            continue
+        producer = value.owner.operation
+        if _fits(producer, consumer):
+            return _fused(producer, consumer)
+    return None
+
+
+def _fits(producer: ir.Operation, consumer: ir.Operation) -> bool:
+    if producer.name != "linalg.generic" or len(producer.results) != 1 or producer.block != consumer.block:
+        return False
+    inputs = _input_count(consumer)
+    uses = list(producer.results[0].uses)
+    if any(use.owner.operation != consumer or use.operand_number >= inputs for use in uses):
+        return False
+    if not _is_pointwise(producer) or any(operation.name == "linalg.index" for operation in nested(producer)):
+        return False
+    running = list(producer.regions[0].blocks[0].arguments)[-1]
+    if list(running.uses) or not _is_permutation(_maps(producer)[-1]):
+        return False
+    reads = {str(_maps(consumer)[use.operand_number]) for use in uses}
+    if len(reads) != 1 or not _is_permutation(_maps(consumer)[uses[0].operand_number]):
+        return False
+    size = sum(len(list(op.regions[0].blocks[0].operations)) for op in (producer, consumer))
+    return size <= _MOST_OPERATIONS and _input_count(producer) + inputs <= _MOST_INPUTS
+
+
+def _fused(producer: ir.Operation, consumer: ir.Operation) -> ir.Operation:
+    taken = producer.results[0]
+    inner_inputs, outer_inputs = _input_count(producer), _input_count(consumer)
+    inner_maps, outer_maps = _maps(producer), _maps(consumer)
+    kept = [position for position in range(outer_inputs) if consumer.operands[position] != taken]
+    read = outer_maps[next(position for position in range(outer_inputs) if position not in kept)]
+    # Dim d of the producer is the consumer's expression for the place where the result's map has d.
+    places: list[ir.AffineExpr] = list(read.results)
+    for place, expression in enumerate(inner_maps[-1].results):
+        places[expression.position] = read.results[place]
+    moved = [
+        ir.AffineMap.get(read.n_dims, 0, [substitute(expression, places) for expression in map_.results])
+        for map_ in inner_maps[:inner_inputs]
+    ]
+    maps = [*(outer_maps[position] for position in kept), *moved, *outer_maps[outer_inputs:]]
+    inputs = [consumer.operands[position] for position in kept] + list(producer.operands)[:inner_inputs]
+    outputs = list(consumer.operands)[outer_inputs:]
+    with ir.InsertionPoint(consumer), consumer.location:
+        fused = linalg.GenericOp(
+            [result.type for result in consumer.results],
+            inputs,
+            outputs,
+            ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps]),
+            consumer.attributes["iterator_types"],
+        )
+        inner, outer = producer.regions[0].blocks[0], consumer.regions[0].blocks[0]
+        sources = [outer.arguments[position] for position in kept]
+        sources += list(inner.arguments)[:inner_inputs]
+        sources += list(outer.arguments)[outer_inputs:]
+        block = fused.regions[0].blocks.append(*[source.type for source in sources])
+        mapping: dict[ir.Value, ir.Value] = dict(zip(sources, block.arguments, strict=True))
+        with ir.InsertionPoint(block):
+            value = _copy_body(inner, mapping)[0]
+            for position in range(outer_inputs):
+                if position not in kept:
+                    mapping[outer.arguments[position]] = value
+            linalg.YieldOp(_copy_body(outer, mapping))
+    for old, new in zip(consumer.results, fused.results, strict=True):
+        old.replace_all_uses_with(new)
+    consumer.erase()
+    producer.erase()
+    operation: ir.Operation = fused.operation
+    return operation
+
+
+def _copy_body(block: ir.Block, mapping: dict[ir.Value, ir.Value]) -> list[ir.Value]:
+    """Copy the operations of a body to the insertion point; what it yields, there."""
+    operations = [operation.operation for operation in block.operations]
+    for operation in operations[:-1]:
+        copy = operation.clone().operation
+        for inside in (copy, *nested(copy)):
+            for position, operand in enumerate(inside.operands):
+                if operand in mapping:
+                    inside.operands[position] = mapping[operand]
+        mapping.update(zip(operation.results, copy.results, strict=True))
+    return [mapping.get(value, value) for value in operations[-1].operands]
+
+
+def _input_count(generic: ir.Operation) -> int:
+    return int(next(iter(generic.attributes["operandSegmentSizes"])))
+
+
+def _maps(generic: ir.Operation) -> list[ir.AffineMap]:
+    return [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]
+
+
+def _is_pointwise(generic: ir.Operation) -> bool:
+    return not any(iterators(generic)) and len(generic.results) > 0
+
+
+def _is_permutation(map_: ir.AffineMap) -> bool:
+    positions = [e.position if isinstance(e, ir.AffineDimExpr) else -1 for e in map_.results]
+    return sorted(positions) == list(range(map_.n_dims))

@@ -1,0 +1,124 @@
+"""Chains of pointwise nests: the numbers stay, the nests become fewer."""
+
+import numpy as np
+import programs
+import pytest
+import torch
+from programs import M, N
+
+pytest.importorskip("torch_mlir")
+from torch_mlir import ir
+
+from onnx2torch_mlir.engine.compiler.fusion import fuse_pointwise
+
+f32 = torch.float32
+X = "tensor<?x?xf32>"
+SIZES = f"""
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %a0, %c0 : {X}
+  %m = tensor.dim %a0, %c1 : {X}
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%n, %m) : {X}
+  %et = tensor.empty(%m, %n) : {X}
+"""
+SAME, TURNED, ROW = "affine_map<(i, j) -> (i, j)>", "affine_map<(i, j) -> (j, i)>", "affine_map<(i, j) -> (i)>"
+
+
+def nest(name, scalar, inputs, out="%e", out_map=SAME, kind="parallel"):
+    values = ", ".join(value for value, _, _ in inputs)
+    types = ", ".join(type_ for _, type_, _ in inputs)
+    maps = ", ".join([*(map_ for _, _, map_ in inputs), out_map])
+    arguments = ", ".join(f"%x{i}: f32" for i in range(len(inputs)))
+    result = X if out_map != ROW else "tensor<?xf32>"
+    return f"""
+  %{name} = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel", "{kind}"]}}
+      ins({values} : {types}) outs({out} : {result}) {{
+  ^bb0({arguments}, %out: f32):
+    {scalar}
+    linalg.yield %r : f32
+  }} -> {result}"""
+
+
+def nests(body, outputs=((f32, (N, M)),)):
+    """How many nests are left after fusion."""
+    program = programs.lowered(body, [(f32, (N, M))], outputs)
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(program.bytecode)
+        fuse_pointwise(module)
+        assert module.operation.verify()
+        return str(module).count("linalg.generic")
+
+
+def result(body, x, outputs=((f32, (N, M)),)):
+    return programs.run(body, [(f32, (N, M))], outputs, [x])
+
+
+DOUBLE = "%r = arith.addf %x0, %x0 : f32"
+SQUARE_PLUS = "%s = arith.mulf %x0, %x0 : f32\n%r = arith.addf %s, %x1 : f32"
+
+
+@pytest.fixture(params=[(3, 5), (1, 4), (0, 2)], ids=str)
+def x(request):
+    return np.random.default_rng(0).standard_normal(request.param).astype("f")
+
+
+def test_chain_with_a_value_used_twice(x):
+    body = SIZES + nest("a", DOUBLE, [("%a0", X, SAME)])
+    body += nest("b", "%r = arith.negf %x0 : f32", [("%a", X, SAME)])
+    body += nest("c", "%r = arith.mulf %x0, %x1 : f32", [("%b", X, SAME), ("%b", X, SAME)])
+    body += f"\nreturn %c : {X}"
+    assert nests(body) == 1
+    assert np.array_equal(result(body, x)[0], (2 * x) ** 2)
+
+
+def test_diamond(x):
+    body = SIZES + nest("a", DOUBLE, [("%a0", X, SAME)]) + nest("b", "%r = arith.negf %x0 : f32", [("%a", X, SAME)])
+    body += nest("c", "%r = arith.mulf %x0, %x1 : f32", [("%a", X, SAME), ("%b", X, SAME)]) + f"\nreturn %c : {X}"
+    assert nests(body) == 1
+    assert np.array_equal(result(body, x)[0], -((2 * x) ** 2))
+
+
+def test_through_transposes_on_either_side(x):
+    body = SIZES + nest("a", DOUBLE, [("%a0", X, TURNED)], out="%et", out_map=SAME)
+    body += nest("b", SQUARE_PLUS, [("%a", X, TURNED), ("%a0", X, SAME)]) + f"\nreturn %b : {X}"
+    assert nests(body) == 1
+    assert np.allclose(result(body, x)[0], (2 * x) ** 2 + x)
+    body = SIZES + nest("a", DOUBLE, [("%a0", X, SAME)], out="%et", out_map=TURNED)
+    body += nest("b", "%r = arith.negf %x0 : f32", [("%a", X, TURNED)]) + f"\nreturn %b : {X}"
+    assert nests(body) == 1
+    assert np.array_equal(result(body, x)[0], -2 * x)
+
+
+def test_two_reads_in_different_orders_stay_apart():
+    x = np.random.rand(4, 4).astype("f")
+    body = SIZES + nest("a", DOUBLE, [("%a0", X, SAME)])
+    body += nest("b", "%r = arith.subf %x0, %x1 : f32", [("%a", X, SAME), ("%a", X, TURNED)]) + f"\nreturn %b : {X}"
+    assert nests(body) == 2
+    assert np.array_equal(result(body, x)[0], 2 * x - 2 * x.T)
+
+
+def test_other_users_broadcasts_and_reductions_stay_apart(x):
+    body = SIZES + nest("a", DOUBLE, [("%a0", X, SAME)]) + nest("b", "%r = arith.negf %x0 : f32", [("%a", X, SAME)])
+    body += f"\nreturn %a, %b : {X}, {X}"
+    two = ((f32, (N, M)),) * 2
+    assert nests(body, two) == 2
+    first, second = result(body, x, two)
+    assert np.array_equal(first, 2 * x) and np.array_equal(second, -2 * x)
+    fill = "\n%v = tensor.empty(%n) : tensor<?xf32>\n"
+    fill += "%f = linalg.fill ins(%zero : f32) outs(%v : tensor<?xf32>) -> tensor<?xf32>"
+    body = SIZES + fill + nest("a", DOUBLE, [("%a0", X, SAME)])
+    body += nest("s", "%r = arith.addf %x0, %out : f32", [("%a", X, SAME)], out="%f", out_map=ROW, kind="reduction")
+    body += nest("b", "%r = arith.addf %x0, %x1 : f32", [("%a0", X, SAME), ("%s", "tensor<?xf32>", ROW)])
+    body += f"\nreturn %b : {X}"
+    assert nests(body) == 3
+    np.testing.assert_allclose(result(body, x)[0], x + 2 * x.sum(1, keepdims=True), rtol=1e-4, atol=1e-5)
+
+
+def test_producer_that_knows_its_place_stays_apart(x):
+    place = "%k = linalg.index 0 : index\n%q = arith.index_cast %k : index to i64\n%p = arith.sitofp %q : i64 to f32\n"
+    body = SIZES + nest("a", place + "%r = arith.addf %x0, %p : f32", [("%a0", X, SAME)])
+    body += nest("b", place + "%r = arith.mulf %x0, %p : f32", [("%a", X, SAME)]) + f"\nreturn %b : {X}"
+    assert nests(body) == 2
+    rows = np.arange(x.shape[0], dtype="f")[:, None]
+    np.testing.assert_allclose(result(body, x)[0], (x + rows) * rows)
