@@ -106,8 +106,9 @@ def build(
     table: SpecTable | None = None, ledger: Ledger | None = None, measured: Measured | None = None
 ) -> CoverageTable:
     """The table of the rows and the ledger (default: all that are installed), with what was measured."""
-    table, ledger = table or default_table(), ledger or default_ledger()
-    measured = measured or load_measured()
+    table = default_table() if table is None else table
+    ledger = default_ledger() if ledger is None else ledger
+    measured = load_measured() if measured is None else measured
     resolutions = replay(table, ledger)
     tallies: dict[tuple[str, str, str], Tally] = {}
     for resolution in resolutions:

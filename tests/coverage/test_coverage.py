@@ -42,9 +42,11 @@ def test_levels_count_each_operator_once_at_the_version_of_the_opset() -> None:
 
 
 def test_without_rows_nothing_but_functions_converts() -> None:
-    table = build(SpecTable.build([]), measured=measured(v14=(1, 1, 1)))
-    assert not support(table, 14).converts
-    assert not support(table, 14).matches
+    table = build(SpecTable.build([]), measured=measured(v6=(1, 1, 1)))
+    assert not support(table, 6).converts
+    assert not support(table, 6).matches
+    bodies = {item.op for item in default_ledger().versions("ai.onnx") if item.function}
+    assert 0 < table.level("ai.onnx", 28).converts <= len(bodies)
     assert table.level("ai.onnx", 28).matches == 0
 
 
