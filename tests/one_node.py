@@ -135,4 +135,4 @@ def native_run(converted: Converted, arrays: Sequence[Array]) -> list[Array]:
     from onnx2torch_mlir.lowering import lower
 
     engine = compile_engine(lower(converted.exported))
-    return [item if item.dtype.kind in "biuf" else item.astype(np.float32) for item in engine.run(list(arrays))]
+    return [item if item.dtype.isbuiltin == 1 else item.astype(np.float32) for item in engine.run(list(arrays))]
