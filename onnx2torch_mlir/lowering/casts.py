@@ -1,9 +1,8 @@
 """Conversion of one element between dtypes, with every case defined.
 
 Float to integer truncates towards zero. What does not fit saturates at 32 bits (at 64 for uint32 and the 64-bit types)
-and then wraps to the narrower type, which is what x86 code of PyTorch, NumPy and onnxruntime does inside that range; NaN
-becomes 0. Integers wrap. Anything to bool asks whether it differs from zero. Narrow floats go through float32, as in
-PyTorch.
+and then wraps to the narrower type, as x86 code of PyTorch, NumPy and onnxruntime does inside that range. NaN becomes
+0. Integers wrap. Anything to bool asks whether it differs from zero. Narrow floats go through float32.
 """
 
 from __future__ import annotations

@@ -33,17 +33,25 @@ class Context:
         self._input_symbols = input_symbols
         self._subgraph = subgraph
         self._depth = 0
+        self._specs: dict[int, tuple[Any, Spec]] = {}
 
     # --- results
 
     def specs(self, node: Node) -> list[Spec]:
         """Dtype and sizes of each tensor that ``node`` gives, as the program declares them."""
         value = node.meta["val"]
-        return [spec_of(v) for v in (value if isinstance(value, (tuple, list)) else (value,))]
+        return [self._spec(v) for v in (value if isinstance(value, (tuple, list)) else (value,))]
 
     def spec(self, node: Node) -> Spec:
         """Dtype and sizes of the one tensor that ``node`` gives."""
-        return spec_of(node.meta["val"])
+        return self._spec(node.meta["val"])
+
+    def _spec(self, value: Any) -> Spec:
+        """`spec_of`, once per fake tensor: programs share them between nodes of one type."""
+        found = self._specs.get(id(value))
+        if found is None or found[0] is not value:
+            found = self._specs[id(value)] = (value, spec_of(value))
+        return found[1]
 
     def operand(self, value: ir.Value, dtype: torch.dtype, shape: Sequence[Dim]) -> Operand:
         """A value with its dtype and sizes."""

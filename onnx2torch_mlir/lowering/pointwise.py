@@ -236,6 +236,18 @@ def to_copy(ctx: Context, node: Node, x: Operand, **_: Any) -> Operand:
     return convert(ctx, x, ctx.spec(node).dtype)
 
 
+@rule("aten.view.dtype")
+def view_dtype(ctx: Context, node: Node, x: Operand, dtype: torch.dtype) -> Operand:
+    """The same bits as another dtype of the same width."""
+    b = ctx.b
+    if torch.bool in (x.dtype, dtype):
+        return convert(ctx, x, dtype)
+    if b.element(x.dtype) == b.element(dtype):
+        return Operand(dtype, x.shape, x.value)
+    out = Spec(dtype, x.shape)
+    return elementwise(ctx, out, [x], lambda e: b.make("arith.bitcast", b.element(dtype), e))
+
+
 @rule("aten.clone.default")
 def clone(ctx: Context, node: Node, x: Operand, **_: Any) -> Operand:
     """The value itself: tensors are values here."""

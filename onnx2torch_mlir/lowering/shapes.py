@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -63,6 +64,13 @@ def groups(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> tuple[Group, ...
     return tuple(found)
 
 
+@lru_cache(maxsize=4096)
+def unproven(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> tuple[tuple[Dim, Dim], ...]:
+    """The products of `groups` that are not known to be equal."""
+    products = [(product([source[a] for a in s]), product([target[a] for a in t])) for s, t in groups(source, target)]
+    return tuple(pair for pair in products if not equal(*pair))
+
+
 def reshape(ctx: Context, x: Operand, shape: Sequence[Dim]) -> Operand:
     """``x`` with its elements in the same order under another shape; the number of elements is checked if not known."""
     target = tuple(shape)
@@ -72,8 +80,7 @@ def reshape(ctx: Context, x: Operand, shape: Sequence[Dim]) -> Operand:
         ctx.require_equal(product(x.shape), 0, "a reshape keeps the number of elements")
         return Operand(x.dtype, target, ctx.empty(x.dtype, target))
     pairs = groups(x.shape, target)
-    for s, t in pairs:
-        have, want = product([x.shape[a] for a in s]), product([target[a] for a in t])
+    for have, want in unproven(x.shape, target):
         ctx.require_equal(have, want, "a reshape keeps the number of elements")
     value = x.value
     if not x.shape or not target:
@@ -96,7 +103,7 @@ def reshape(ctx: Context, x: Operand, shape: Sequence[Dim]) -> Operand:
 
 def _as_built(shape: Sequence[Dim], runs: Sequence[range]) -> list[Dim]:
     """The collapsed sizes as MLIR infers them: static where all sizes of the run are."""
-    return [product([shape[a] for a in run]) if _static(shape, run) else _DYNAMIC for run in runs]
+    return [math.prod(int(shape[a]) for a in run) if _static(shape, run) else _DYNAMIC for run in runs]
 
 
 def _static(shape: Sequence[Dim], run: range) -> bool:
@@ -115,8 +122,12 @@ def _expand(ctx: Context, value: ir.Value, x: Operand, target: tuple[Dim, ...], 
 
 
 def _reassociation(ctx: Context, runs: Sequence[range]) -> ir.Attribute:
-    inner = ", ".join("[" + ", ".join(f"{a} : i64" for a in run) + "]" for run in runs)
-    return ctx.b.attribute(f"[{inner}]")
+    return ctx.b.attribute(_text(tuple(runs)))
+
+
+@lru_cache(maxsize=4096)
+def _text(runs: tuple[range, ...]) -> str:
+    return "[" + ", ".join("[" + ", ".join(f"{a} : i64" for a in run) + "]" for run in runs) + "]"
 
 
 def _through_scalar(ctx: Context, x: Operand, target: tuple[Dim, ...]) -> ir.Value:

@@ -1,7 +1,7 @@
 """Sample calls of every primitive: what the test matrix runs, by dtype, static and dynamic.
 
-A tensor argument is an `X`: its shape may hold the names of dynamic dims (``"a"``, ``"b"``), which are the same symbols in
-every argument of a call.
+A tensor argument is an `X`: its shape may hold the names of dynamic dims (``"a"``, ``"b"``), which are the same symbols
+in every argument of a call.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class X:
     """A tensor argument; ``dtype`` None stands for the cell's.
 
     ``values``: "normal" (with special values for floats), "tame" (no NaN or infinity), "positive", "unit" (in -1 … 1),
-    "small" (0 … 3), "index:n" (whole numbers below n), "wrap:n" (from -n to n - 1), "distinct:n" (no two equal along dim 0).
+    "small" (0 … 3), "index:n" (whole numbers below n), "wrap:n" (from -n to n - 1), "distinct:n" (no two equal
+    along dim 0).
     """
 
     shape: tuple[int | str, ...] = ABN
@@ -109,7 +110,7 @@ SAMPLES: dict[str, list[Sample]] = {
     ],
     "fmod.Tensor": binary((*F, *S, torch.uint8), "tame", "positive"),
     "remainder.Tensor": binary((*F, *S, torch.uint8), "tame", "positive"),
-    "pow.Tensor_Tensor": [*binary(F, "positive", "unit"), *binary(S + (torch.uint8,), "normal", "small")],
+    "pow.Tensor_Tensor": [*binary(F, "positive", "unit"), *binary((*S, torch.uint8), "normal", "small")],
     "maximum": binary(ALL),
     "minimum": binary(ALL),
     "atan2": binary(F),
@@ -118,8 +119,8 @@ SAMPLES: dict[str, list[Sample]] = {
     **{f"logical_{name}": binary(ALL) for name in ("and", "or", "xor")},
     **{f"bitwise_{name}.Tensor": binary(S + U + B) for name in ("and", "or", "xor")},
     **{f"bitwise_{name}.Scalar": scalar(S, 5) for name in ("and", "or", "xor")},
-    "bitwise_left_shift.Tensor": binary(S + (torch.uint8,), "normal", "small"),
-    "bitwise_right_shift.Tensor": binary(S + (torch.uint8,), "normal", "small"),
+    "bitwise_left_shift.Tensor": binary((*S, torch.uint8), "normal", "small"),
+    "bitwise_right_shift.Tensor": binary((*S, torch.uint8), "normal", "small"),
     "add.Scalar": [*scalar(PLAIN, 2), *scalar(F, 0.5), Sample((X((3, 4)), 0.5), I64)],
     "sub.Scalar": [*scalar(PLAIN, 2), *scalar(F, 0.5), Sample((X((3, 4)), 0.5), I64)],
     "mul.Scalar": [*scalar(PLAIN, 3), *scalar(F + I64, 0.5)],
@@ -128,7 +129,8 @@ SAMPLES: dict[str, list[Sample]] = {
     "fmod.Scalar": scalar(F + S, 3, "tame"),
     "remainder.Scalar": [*scalar(F + S, 3, "tame"), *scalar(S, -3)],
     "pow.Tensor_Scalar": [
-        *scalar(PLAIN, 2), *scalar(PLAIN, 3, "small"), *scalar(F, 0.5, "tame"), *scalar(F, -1.0), *scalar(F, -0.5, "positive"),
+        *scalar(PLAIN, 2), *scalar(PLAIN, 3, "small"), *scalar(F, 0.5, "tame"), *scalar(F, -1.0),
+        *scalar(F, -0.5, "positive"),
         *scalar(F32, 1.7, "positive"), *scalar(F32, -2, "positive"), *scalar(S, 5, "small"),
     ],
     "pow.Scalar": [Sample((2.5, X(values="unit")), F), Sample((2, X(values="small")), I64)],
@@ -175,15 +177,18 @@ SAMPLES: dict[str, list[Sample]] = {
     "cumsum": [Sample((X(values="unit"), d), PLAIN) for d in (0, 1, -1)],
     "cumprod": [Sample((X(values="unit"), d), PLAIN) for d in (0, 2)],
     "sort.stable": [
-        Sample((X(),), PLAIN, {"stable": True, "dim": d, "descending": e}) for d, e in ((2, False), (0, True), (1, False))
+        Sample((X(),), PLAIN, {"stable": True, "dim": d, "descending": e})
+        for d, e in ((2, False), (0, True), (1, False))
     ] + [Sample((X((3, 131), "small"),), F32, {"stable": True, "dim": 1, "descending": True})],
     "topk": [
         Sample((X((A, 31), "tame"), 5), F, {}, (0,)), Sample((X((31, A, 2), "distinct:31"), 3, 0, False), F + I64),
     ],
-    "mm": [Sample((X((A, 6), "tame"), X((6, N), "tame")), (*F, *S)), Sample((X((3, A), "tame"), X((A, N), "tame")), F32)],
+    "mm": [Sample((X((A, 6), "tame"), X((6, N), "tame")), (*F, *S)),
+           Sample((X((3, A), "tame"), X((A, N), "tame")), F32)],
     "bmm": [Sample((X((A, 5, N), "tame"), X((A, N, 3), "tame")), F + S)],
     "convolution": [
-        Sample((X(_IMAGE, "tame"), X((4, 6, 3, 3), "tame"), X((4,), "tame"), [2, 1], [1, 1], [1, 1], False, [0, 0], 1), F),
+        Sample((X(_IMAGE, "tame"), X((4, 6, 3, 3), "tame"), X((4,), "tame"), [2, 1], [1, 1], [1, 1], False, [0, 0], 1),
+               F),
         Sample((X(_IMAGE, "tame"), X((4, 3, 2, 3), "tame"), None, [1, 2], [1, 0], [2, 1], False, [0, 0], 2), F32),
         Sample((X(_IMAGE, "tame"), X((6, 1, 3, 3), "tame"), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 6), F32),
         Sample((X(_IMAGE, "tame"), X((12, 1, 3, 3), "tame"), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 6), F32),
@@ -206,9 +211,12 @@ SAMPLES: dict[str, list[Sample]] = {
         Sample((X(_IMAGE, "tame"), [3, 3], [2, 2], [1, 1], False, False), F32),
         Sample((X((2, 3, 9, 8), "tame"), [3, 3], [2, 2], [1, 1], True, True, 5), F32),
     ],
-    "avg_pool3d": [Sample((X((2, 3, 6, 7, 5), "tame"), [2, 3, 2], [2, 1, 2], [1, 1, 0], True, c), F) for c in (True, False)],
+    "avg_pool3d": [
+        Sample((X((2, 3, 6, 7, 5), "tame"), [2, 3, 2], [2, 1, 2], [1, 1, 0], True, c), F) for c in (True, False)
+    ],
     "permute": [Sample((X(), [2, 0, 1]), ALL + F8), Sample((X(), [0, -1, 1]), F32)],
-    "expand": [Sample((X((A, 1, N)), [-1, 3, -1]), ALL + F8), Sample((X((1,)), [2, 5]), F32), Sample((X(()), [3]), F32)],
+    "expand": [Sample((X((A, 1, N)), [-1, 3, -1]), ALL + F8), Sample((X((1,)), [2, 5]), F32),
+               Sample((X(()), [3]), F32)],
     "unsqueeze": [Sample((X(), d), ALL) for d in (0, 2, -1)],
     "squeeze.dims": [Sample((X((1, A, 1, N)), [0, 2]), ALL), Sample((X((1, 1)), [0, 1]), F32)],
     "slice.Tensor": [

@@ -22,8 +22,9 @@ ELSEWHERE = {
     "aten._local_scalar_dense.default": "test_control.py",
     "aten._assert_scalar.default": "test_control.py",
     "aten.sym_size.int": "test_views.py",
+    "aten.view.dtype": "tests/families/test_casting.py",
 }
-"""Primitives whose arguments are symbolic sizes, and the file that runs them."""
+"""Primitives whose arguments are symbolic sizes or dtypes, and the file that runs them."""
 
 STATIC = {"a": 3, "b": 5}
 SIZES = ({"a": 3, "b": 5}, {"a": 1, "b": 1}, {"a": 0, "b": 4}, {"a": 7, "b": 2}, {"a": 2, "b": 0})
