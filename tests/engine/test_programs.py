@@ -3,6 +3,7 @@
 import numpy as np
 import programs
 import pytest
+import sympy
 import torch
 from programs import M, N
 
@@ -283,3 +284,17 @@ def test_pointwise_of_known_shape(shape, order):
     (result,) = programs.run(body, inputs, [(f32, shape)], [x, y, z])
     back = np.transpose(x, [order.index(axis) for axis in range(4)])
     np.testing.assert_allclose(result, back * y.reshape(1, -1, 1, 1) + z, rtol=1e-6)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 6])
+def test_result_is_a_slice_of_a_dynamic_size(count):
+    """Its row stride is known and its sizes are not: upstream casts such a buffer to a row-major one as if it were."""
+    body = """
+  %n = tensor.extract %a1[] : tensor<i64>
+  %i = arith.index_cast %n : i64 to index
+  %s = tensor.extract_slice %a0[0, 0] [2, %i] [1, 1] : tensor<2x6xf32> to tensor<2x?xf32>
+  return %s : tensor<2x?xf32>"""
+    array = np.arange(12, dtype=np.float32).reshape(2, 6)
+    inputs = [(f32, (2, 6)), (i64, ())]
+    (result,) = programs.run(body, inputs, [(f32, (2, sympy.Symbol("k")))], [array, np.array(count)])
+    assert np.array_equal(result, array[:, :count])

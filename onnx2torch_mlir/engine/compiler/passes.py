@@ -18,8 +18,7 @@ SIMPLIFY = "canonicalize,cse"
 # from turn to turn (``allow-return-allocs-from-loops``); who frees it is decided in memory.py.
 BUFFERIZE = (
     "one-shot-bufferize{bufferize-function-boundaries=1 function-boundary-type-conversion=identity-layout-map"
-    " unknown-type-conversion=identity-layout-map allow-return-allocs-from-loops=1 buffer-alignment=0},"
-    "canonicalize,cse"
+    " unknown-type-conversion=identity-layout-map allow-return-allocs-from-loops=1 buffer-alignment=0}"
 )
 
 GENERALIZE = "func.func(linalg-generalize-named-ops)"

@@ -18,6 +18,7 @@ from onnx2torch_mlir.engine.compiler import (
     floats,
     fusion,
     kernels,
+    layout_casts,
     lower_to_llvm,
     memory,
     passes,
@@ -87,6 +88,9 @@ def _to_loops(
     passes.run(module, "simplification after fusion", passes.SIMPLIFY, diagnostics)
     times.stage("fusion")
     passes.run(module, "bufferization", passes.BUFFERIZE, diagnostics)
+    with passes.findings_of("layouts", diagnostics):
+        layout_casts.copy_where_layouts_differ(module)
+    passes.run(module, "simplification of buffers", passes.SIMPLIFY, diagnostics)
     times.stage("bufferize")
     with passes.findings_of("memory and assertions", diagnostics):
         call_context, words = arguments.pack(module)
