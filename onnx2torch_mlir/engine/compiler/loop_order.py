@@ -2,12 +2,14 @@
 
 A ``linalg.generic`` on memrefs is a loop nest whose dims may be permuted: parallel dims freely, reduction dims as long
 as each result element still meets its terms in the same order. The innermost dim is the one whose operands are
-invariant or contiguous along it, parallel before reduction, long before short. The others follow, parallel dims outside
-in the order of the result's strides, then reductions.
+invariant or contiguous along it, parallel before reduction, long before short. The others follow: parallel dims, first
+those that make the least input be read again (in the order of the result's strides if nothing is reduced or a size is
+unknown), then reductions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -143,12 +145,28 @@ def best_order(generic: ir.Operation) -> list[int]:
     innermost = min(reversed(range(len(reductions))), key=cost)
     written = operands[-1]
 
-    def distance(dim: int) -> tuple[int, float]:
+    def place(dim: int) -> tuple[bool, float]:
+        if reductions[dim]:
+            return True, 0.0
+        if reduction_dims and None not in lengths:
+            return False, _reread(dim, operands, lengths)
         step = written.step(dim)
-        return (int(reductions[dim]), 0.0 if reductions[dim] else -float("inf") if step is None else -abs(step))
+        return False, -float("inf") if step is None else -abs(step)
 
-    others = sorted((dim for dim in range(len(reductions)) if dim != innermost), key=distance)
+    others = sorted((dim for dim in range(len(reductions)) if dim != innermost), key=place)
     return [*others, innermost]
+
+
+def _reread(dim: int, operands: list[Access], lengths: Sequence[int | None]) -> float:
+    """How many elements are read again if ``dim`` is the outermost loop: inputs that do not depend on it, each turn."""
+    total = 0.0
+    for access in operands:
+        if not access.written and all(coefficient(result, dim) == 0 for result in access.map.results):
+            size = 1.0
+            for extent in access.extents:
+                size *= extent or 1
+            total += size
+    return total * (lengths[dim] or 1)
 
 
 def interchange(generic: ir.Operation, order: list[int]) -> None:
