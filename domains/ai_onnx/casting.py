@@ -44,6 +44,19 @@ def cast_like(
     return cast_to(g, x, target.dtype, saturate=bool(saturate), round_mode=round_mode)
 
 
+def bit_cast(g: ProgramBuilder, x: Value, *, to: int) -> Value:
+    """The bits of ``x`` read as the element type ``to``.
+
+    Raises:
+        Refusal: O2M-C006 where the widths differ, O2M-C008 where torch has no such dtype.
+    """
+    dtype = torch_dtype(to)
+    if dtype is x.dtype:
+        return x
+    result: Value = g.call("aten.view.dtype", x, dtype)
+    return result
+
+
 def identity(g: ProgramBuilder, x: Any) -> Any:
     """The input itself, a tensor or any other value."""
     return x

@@ -20,7 +20,7 @@ POINTWISE_BINARY = """
     eq.Scalar ne.Scalar lt.Scalar le.Scalar gt.Scalar ge.Scalar bitwise_and.Scalar bitwise_or.Scalar bitwise_xor.Scalar
 """.split()
 
-POINTWISE_OTHER = "where.self clamp clamp.Tensor _to_copy clone".split()
+POINTWISE_OTHER = "where.self clamp clamp.Tensor _to_copy clone view.dtype".split()
 
 REDUCTION = """
     sum.dim_IntList mean.dim amax amin prod.dim_int any.dims all.dims argmax argmin var.correction
@@ -69,7 +69,8 @@ PRIMITIVES: frozenset[str] = frozenset(
 """Names of the overloads, as ``aten.relu.default``."""
 
 SYMBOLIC_INT_FUNCTIONS: frozenset[str] = frozenset(
-    "add sub mul floordiv mod neg pow eq ne lt le gt ge and_ or_ not_ sym_max sym_min sym_not sym_ite truediv sym_float trunc".split()
+    "add sub mul floordiv mod neg pow eq ne lt le gt ge and_ or_ not_ truediv trunc".split()
+    + "sym_max sym_min sym_not sym_ite sym_float".split()
 )
 """Python functions over symbolic ints that may stand in the graph: of `operator`, and of `torch` (``sym_*``)."""
 

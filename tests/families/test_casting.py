@@ -66,6 +66,24 @@ def test_bfloat16() -> None:
     agrees("Cast", [data], opset=13, to=TensorProto.BFLOAT16, expected=[expected])
 
 
+BITS = [
+    (np.float32, TensorProto.INT32), (np.int32, TensorProto.FLOAT), (np.float64, TensorProto.UINT64),
+    (np.int64, TensorProto.DOUBLE), (np.uint16, TensorProto.FLOAT16), (np.float16, TensorProto.INT16),
+    (np.uint8, TensorProto.INT8), (np.int32, TensorProto.UINT32), (np.bool_, TensorProto.UINT8),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "to"), BITS)
+def test_bits_read_as_another_type(source: Any, to: int) -> None:
+    data = np.array([[0, 1, 3], [100, 127, 64]]).astype(source)
+    agrees("BitCast", [data], opset=26, to=to, dynamic=True, expected=[data.view(TYPES[to])], rtol=0, atol=0)
+
+
+def test_bits_of_another_width_are_refused() -> None:
+    with pytest.raises(Refusal, match="width"):
+        agrees("BitCast", [NUMBERS], opset=26, to=TensorProto.FLOAT, expected=[None])
+
+
 def test_names_before_opset_6() -> None:
     data = np.array([1.5, 2.5], np.float32)
     agrees("Cast", [data], opset=1, to="INT32", native=False, expected=[np.array([1, 2], np.int32)])

@@ -78,6 +78,14 @@ def clamp_tensor(
     return TensorType(_same_dtype(values), builder.broadcast([value.shape for value in values]))
 
 
+@rule("aten.view.dtype")
+def view_dtype(builder: ProgramBuilder, x: Value, dtype: torch.dtype) -> TensorType:
+    """The operand's bits read as another dtype of the same width."""
+    if dtype.itemsize != x.dtype.itemsize:
+        raise refuse("O2M-C006", f"{x.dtype} read as {dtype}, which has another width")
+    return TensorType(dtype, x.shape)
+
+
 @rule("aten._to_copy.default")
 def to_copy(builder: ProgramBuilder, x: Value, *, dtype: torch.dtype) -> TensorType:
     """The operand's shape in ``dtype``."""
