@@ -82,7 +82,7 @@ def adopted(address: int, allocation: int, dtype: np.dtype[Any], shape: tuple[in
 
 
 def _bytes(memory: ctypes.Array[ctypes.c_uint8]) -> Array:
-    return np.frombuffer(memory, np.uint8)  # type: ignore[call-overload, no-any-return]
+    return np.frombuffer(memory, np.uint8)
 
 
 _libc = ctypes.CDLL(None)

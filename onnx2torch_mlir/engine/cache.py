@@ -37,7 +37,8 @@ def folder() -> Path | None:
 def _surroundings() -> bytes:
     """Everything beside the program that the machine code depends on."""
     digest = hashlib.sha256()
-    for source in sorted((Path(__file__).parent / "compiler").glob("*.py")):
+    here = Path(__file__).parent
+    for source in [here / "layout.py", *sorted((here / "compiler").glob("*.py"))]:
         digest.update(source.read_bytes())
     digest.update(f"{version('torch-mlir')} {objects.host()}".encode())
     return digest.digest()

@@ -1,8 +1,8 @@
 """Casts between layouts that bufferization takes for granted, made sound.
 
 Where a value of one layout meets a place of another, one-shot-bufferize casts if MLIR says that the cast *may* hold: a
-row-major ``memref<2x?xf32>`` has a dynamic stride, and so ``strided<[6, 1]>`` is taken to fit it, at every size. It fits
-only where the size is 6; at others the elements would be read from the wrong places.
+row-major ``memref<2x?xf32>`` has a dynamic stride, and so ``strided<[6, 1]>`` is taken to fit it, at every size. It
+fits only where the size is 6; at others the elements would be read from the wrong places.
 """
 
 from __future__ import annotations
