@@ -59,7 +59,7 @@ class BackendRep(onnx.backend.base.BackendRep):
             raise refuse("O2M-U003", f"the model has {len(self.inputs)} inputs, {len(inputs)} are given")
         results = self._run(list(inputs))
         named: Any = onnx.backend.base.namedtupledict("Outputs", list(self.outputs))
-        return named(*results)  # type: ignore[no-any-return]
+        return named(*results)
 
 
 class Backend(onnx.backend.base.Backend):

@@ -58,9 +58,9 @@ class SubGraph:
             del converter.findings[before:]
             raise Refusal(found)
         outputs = []
-        for value in self.graph.outputs:
-            result = converter.value(value)
+        for output in self.graph.outputs:
+            result = converter.value(output)
             if not isinstance(result, Value):
-                raise refuse("O2M-C008", f"output {value.name} of {self.place} is no tensor", case=value.name or "")
+                raise refuse("O2M-C008", f"output {output.name} of {self.place} is no tensor", case=output.name or "")
             outputs.append(result)
         return outputs

@@ -325,7 +325,7 @@ class ProgramBuilder(Calls):
             node = self.graph.placeholder(name)
         self.stamp(node)
         node.meta["val"] = self.table.fake(value.dtype, value.shape)
-        shape = [int(size) for size in value.shape]  # type: ignore[arg-type]
+        shape = [int(size) for size in value.shape]
         self.constants.append(Constant(value.name or name, tuple(shape), value.dtype, load, node))
         return node
 
@@ -338,14 +338,19 @@ class ProgramBuilder(Calls):
         return self._full_cache[key].node
 
     def _materialize_sizes(self, value: Value, contents: SymbolicArray) -> torch.fx.Node:
-        items = [
-            self.call("aten.scalar_tensor.default", to_dim(item), dtype=value.dtype) for item in contents.reshape(-1)
-        ]
+        items = [self._materialize_size(to_dim(item), value.dtype) for item in contents.reshape(-1)]
         if not contents.shape:
             return items[0].node
         rows = [self.call("aten.view.default", item, [1]) for item in items]
         flat = self.call("aten.cat.default", rows, 0)
         return self.call("aten.view.default", flat, list(contents.shape)).node
+
+    def _materialize_size(self, item: Dim, dtype: torch.dtype) -> Value:
+        if not isinstance(item, sympy.Expr) or item.is_integer:
+            return self.call("aten.scalar_tensor.default", item, dtype=dtype)
+        numerator, denominator = map(to_dim, sympy.together(item).as_numer_denom())
+        whole = self.call("aten.scalar_tensor.default", numerator, dtype=dtype)
+        return self.div(whole, self.scalar(denominator, dtype))
 
     def _value(self, node: torch.fx.Node, dtype: torch.dtype, shape: tuple[Dim, ...], name: str = "") -> Value:
         node.meta["val"] = self.table.fake(dtype, shape)

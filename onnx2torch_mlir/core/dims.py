@@ -187,7 +187,7 @@ class DimTable:
         self.fake_mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=True)
         self.names: dict[str, str] = {}
         self.by_name: dict[str, sympy.Symbol] = {}
-        self._symints: dict[sympy.Expr, torch.SymInt] = {}
+        self._symints: dict[sympy.Expr, int | torch.SymInt] = {}
         self._fakes: dict[tuple[torch.dtype, tuple[Dim, ...]], FakeTensor] = {}
         self._equalities: dict[sympy.Expr, sympy.Expr] = {}
         self._signed = 0
@@ -205,7 +205,7 @@ class DimTable:
             self.shape_env.unbacked_symint_counter = counter
         else:
             size = self.shape_env.create_unbacked_symint()
-            torch._check(size >= 0)
+            torch._check(size >= 0)  # type: ignore[no-untyped-call]
         symbol = size.node.expr
         self.names[str(symbol)] = name
         self._symints[symbol] = size
@@ -259,7 +259,9 @@ class DimTable:
         key = (dtype, shape)
         if key not in self._fakes:
             with self.fake_mode:
-                self._fakes[key] = torch.empty([self.symint(dim) for dim in shape], dtype=dtype)
+                fake = torch.empty([self.symint(dim) for dim in shape], dtype=dtype)
+            assert isinstance(fake, FakeTensor)
+            self._fakes[key] = fake
         return self._fakes[key]
 
     def describe(self, dim: Dim) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import sympy
 import torch
 
-Dim = int | sympy.Expr
+Dim: TypeAlias = int | sympy.Expr
 """One size: a number, or an expression over the symbols of the program's inputs (or of its data-dependent sizes)."""
 
 

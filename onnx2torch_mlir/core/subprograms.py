@@ -107,7 +107,10 @@ class SubProgramBuilder(ProgramBuilder):
         return self.graph.inserting_before(next(iter(self.graph.nodes), None))
 
     def module(self, outputs: Sequence[Value], *, bare: bool = False) -> torch.fx.GraphModule:
-        """The finished body, giving a tuple, or its only output ``bare``; an output that is a placeholder is copied, since the operators allow no aliases."""
+        """The finished body, giving a tuple, or its only output ``bare``.
+
+        An output that is a placeholder is copied, since the operators allow no aliases.
+        """
         nodes = []
         for value in outputs:
             node = self.node_of(value)
@@ -237,15 +240,13 @@ def while_loop(
     captured = list(dict.fromkeys(node for builder in builders for node in builder.captured))
     modules = []
     for builder, result in zip(builders, results, strict=True):
-        carries = [node for node in builder.graph.nodes if node.op == "placeholder"][: len(types)]
+        placeholders = [node for node in builder.graph.nodes if node.op == "placeholder"][: len(types)]
+        last = placeholders[-1]
         for outer in captured:
-            builder.capture_node(outer, "captured")
-        position = carries[-1]
-        for outer in captured:
-            node = builder._inner[outer]
-            position.append(node)
-            position = node
-        builder._anchor = position
+            node = builder.capture_node(outer, "captured")
+            last.append(node)
+            last = node
+        builder._anchor = last
         modules.append(builder.module(result, bare=builder is builders[0]))
     operands = (tuple(g.node_of(value) for value in init), tuple(captured))
     outputs = g.emit_higher_order(torch.ops.higher_order.while_loop, "loop", modules, operands, tuple(types))

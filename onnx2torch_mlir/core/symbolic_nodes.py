@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 import torch
 import torch.fx
+from sympy.logic.boolalg import BooleanAtom
 from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class SymbolicNodes:
         """The node of ``expression``, or a plain number where it is one."""
         if isinstance(expression, sympy.Integer):
             return int(expression)
+        if isinstance(expression, BooleanAtom):
+            return bool(expression)
         if expression in self._nodes:
             return self._nodes[expression]
         if isinstance(expression, sympy.Symbol):

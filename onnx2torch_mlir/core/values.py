@@ -109,7 +109,8 @@ class Value:
 def simplify_contents(array: SymbolicArray, dtype: torch.dtype) -> torch.Tensor | SymbolicArray:
     """``array`` as a tensor if no expression is left in it."""
     flat: Sequence[Any] = [to_dim(item) if isinstance(item, sympy.Expr | int) else item for item in array.reshape(-1)]
-    if any(isinstance(item, sympy.Basic) and not isinstance(item, sympy.logic.boolalg.BooleanAtom) for item in flat):
+    if any(isinstance(item, sympy.Basic) and item.free_symbols for item in flat):
         return array
-    numbers = [bool(item) if dtype is torch.bool else int(item) for item in flat]
+    kind: type = bool if dtype is torch.bool else float if dtype.is_floating_point else int
+    numbers = [kind(item) for item in flat]
     return torch.tensor(numbers, dtype=dtype).reshape(array.shape)

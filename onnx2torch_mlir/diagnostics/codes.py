@@ -96,8 +96,14 @@ CODES: dict[str, Code] = {
             10: ("dangling value", "A node or graph output uses a value that nothing produces."),
             11: ("duplicate value", "Two nodes, inputs or initializers produce a value of the same name."),
             12: ("external data missing", "The file that holds a tensor's external data does not exist."),
-            13: ("external data out of bounds", "Offset and length of external data lie outside its file, or contradict the shape."),
-            14: ("external data outside the model's folder", "The location is absolute, climbs out with '..', or is a link that leads out."),
+            13: (
+                "external data out of bounds",
+                "Offset and length of external data lie outside its file, or contradict the shape.",
+            ),
+            14: (
+                "external data outside the model's folder",
+                "The location is absolute, climbs out with '..', or is a link that leads out.",
+            ),
             15: ("bad tensor", "A tensor's data do not fit its shape and element type."),
             16: ("unknown element type", "A tensor's element type is not one of ONNX's."),
             17: ("bad attribute", "An attribute has no value, two values, or a type that contradicts itself."),

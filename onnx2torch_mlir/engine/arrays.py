@@ -82,7 +82,7 @@ def adopted(address: int, allocation: int, dtype: np.dtype[Any], shape: tuple[in
 
 
 def _bytes(memory: ctypes.Array[ctypes.c_uint8]) -> Array:
-    return np.frombuffer(memory, np.uint8)
+    return np.frombuffer(memory, np.uint8)  # type: ignore[call-overload]
 
 
 _libc = ctypes.CDLL(None)

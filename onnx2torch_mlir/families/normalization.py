@@ -38,7 +38,7 @@ def scale_and_shift(g: ProgramBuilder, x: Value, parameters: Sequence[Value], ep
 
 def standardized(g: ProgramBuilder, x: Value, sizes: Sequence[Dim], eps: float) -> tuple[Value, Value, Value]:
     """``x`` less its mean, by its standard deviation; the mean; 1 / deviation: over its last axes, of ``sizes``."""
-    return g.call("aten.native_layer_norm.default", x, list(sizes), None, None, eps)  # type: ignore[no-any-return]
+    return g.call("aten.native_layer_norm.default", x, list(sizes), None, None, eps)
 
 
 def first_axis(axis: int, rank: int) -> int:

@@ -192,7 +192,7 @@ def recurrent(
 
 def _inside(g: ProgramBuilder, sequence_lens: Value, length: object, reverse: bool) -> Value:
     """[S, B, 1]: whether a step lies inside its sequence."""
-    steps = g.arange(0, length)  # type: ignore[arg-type]
+    steps = g.arange(0, length)
     if reverse:
         steps = g.call("aten.flip.default", steps, [0])
     lens = g.cast(sequence_lens, steps.dtype)

@@ -110,7 +110,7 @@ def attribute_value(value: Any, kind: str) -> AttributeValue:
         return tuple(attribute_value(item, kind.removesuffix("s")) for item in value)  # type: ignore[return-value]
     if kind == "float":
         return float32(value)
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _long_type(short: str) -> str:

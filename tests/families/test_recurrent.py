@@ -7,7 +7,6 @@ import pytest
 
 from tests.one_node import agrees
 
-NATIVE = True
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
@@ -55,10 +54,10 @@ def test_numbers(op, shape, attributes, dynamic):
     inputs = arrays(op, **shape)
     outputs = 3 if op == "LSTM" else 2
     known = (1, 2, 3) if len(inputs) > 3 and inputs[3] is not None else (1, 2)
-    agrees(op, inputs, opset=14, known=known, outputs=outputs, dynamic=dynamic, native=NATIVE, hidden_size=6, **attributes)
+    agrees(op, inputs, opset=14, known=known, outputs=outputs, dynamic=dynamic, hidden_size=6, **attributes)
 
 
 @pytest.mark.parametrize("op", list(GATES))
 def test_old_opset(op):
     outputs = 3 if op == "LSTM" else 2
-    agrees(op, arrays(op), opset=7, known=(1, 2, 3), outputs=outputs, native=NATIVE, hidden_size=6)
+    agrees(op, arrays(op), opset=7, known=(1, 2, 3), outputs=outputs, hidden_size=6)
