@@ -126,14 +126,20 @@ def cubic_taps(g: ProgramBuilder, x: Value, size: Dim, a: float, exclude_outside
     down = g.unary("floor", x)
     rest = g.sub(x, down)
     index = g.cast(down, torch.int64)
-    taps = []
-    for offset in (-1, 0, 1, 2):
-        distance = g.unary("abs", g.sub(rest, float(offset)))
-        weight = _near(g, distance, a) if offset in (0, 1) else _far(g, distance, a)
-        taps.append(Tap(g.add(index, offset), weight))
+    offsets = range(-1, 3)
+    taps = [Tap(g.add(index, i), weight) for i, weight in zip(offsets, cubic_weights(g, rest, a), strict=True)]
     if exclude_outside:
         taps = _excluded(g, taps, size)
     return [Tap(clamped(g, tap.index, size), tap.weight) for tap in taps]
+
+
+def cubic_weights(g: ProgramBuilder, rest: Value, a: float) -> list[Value]:
+    """What the four neighbours weigh, from the one before to the second one after; ``rest`` lies in 0 … 1."""
+    weights = []
+    for offset in (-1, 0, 1, 2):
+        distance = g.unary("abs", g.sub(rest, float(offset)))
+        weights.append(_near(g, distance, a) if offset in (0, 1) else _far(g, distance, a))
+    return weights
 
 
 def _near(g: ProgramBuilder, x: Value, a: float) -> Value:
