@@ -40,7 +40,7 @@ def write(
         storable = {name: array for name, array in inputs.items() if array.dtype.kind in "biufc"}
         if storable:
             np.savez(folder / "inputs.npz", **storable)  # type: ignore[arg-type]
-            line += " --inputs inputs.npz" if command in ("verify", "run") else ""
+            line += " --inputs inputs.npz" if command.split()[0] in ("verify", "run") else ""
         (folder / "command.sh").write_text(f'#!/bin/sh\ncd "$(dirname "$0")" && {line}\n')
         told = json.dumps([finding.as_dict() for finding in findings], indent=1)
         (folder / "findings.json").write_text(told + "\n")

@@ -87,7 +87,10 @@ def verify(
             found = _bisect(loaded, feeds, eager, rtol, atol, table)
     report.extend(_findings((*outputs, *stored), found.node if found is not None else None))
     if reproducer is not None and found is not None and found.model is not None:
-        reproducers.write(Path(reproducer), found.model, found.inputs or {}, command="verify", findings=report.errors)
+        told = {"--rtol": rtol, "--atol": atol}
+        flags = ["--eager"] * eager + [f"{flag} {value}" for flag, value in told.items() if value is not None]
+        command = " ".join(["verify", *flags])
+        reproducers.write(Path(reproducer), found.model, found.inputs or {}, command=command, findings=report.errors)
     described = {name: statistics(array) for name, array in feeds.items()}
     engine = "eager" if eager else "native"
     return VerifyReport(engine, theirs.name, theirs.note, described, outputs, stored, found, report)
