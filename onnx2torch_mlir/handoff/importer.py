@@ -14,7 +14,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 from torch_mlir.extras.fx_importer import FxImporter, FxImporterHooks, GraphNodeImporter, RangeConstraint
 
-from onnx2torch_mlir.handoff.control_flow import import_cond, import_while_loop
+from onnx2torch_mlir.handoff.control_flow import import_cond, import_scan, import_while_loop
 from onnx2torch_mlir.handoff.elements import elements
 from onnx2torch_mlir.handoff.respell import RESPELLINGS
 from onnx2torch_mlir.handoff.symbolic import SCALAR_OPERATIONS, scalar_kind
@@ -239,6 +239,9 @@ class CoreNodeImporter(GraphNodeImporter):  # type: ignore[misc]
 
     def _import_hop_while_loop(self, loc: Any, node: torch.fx.Node, hop: Any) -> None:
         import_while_loop(self, node)
+
+    def _import_hop_scan(self, loc: Any, node: torch.fx.Node, hop: Any) -> None:
+        import_scan(self, node)
 
     def _import_argument(self, loc: Any, arg: Any, expected_jit_type: Any = None) -> Any:
         if isinstance(arg, torch.fx.Node) and arg.op == "get_attr":

@@ -8,6 +8,9 @@ import torch
 from handoff_programs import Attention, built_attention, export
 
 from onnx2torch_mlir import isolation
+from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.export import finish
+from onnx2torch_mlir.core.subprograms import scan
 from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.handoff import to_torch
 from onnx2torch_mlir.handoff.context import parse
@@ -138,6 +141,29 @@ def test_control_flow():
             torch.ones(3),
         )
     assert "torch.prim.Loop" in str(to_torch(exported))
+
+
+def test_a_scan_is_a_loop_that_upstream_lowers_right_at_every_size():
+    builder = ProgramBuilder()
+    x = builder.input("x", torch.float32, ["S", "B", 3])
+    start = builder.input("start", torch.float32, ["B", 3])
+    factor = builder.input("factor", torch.float32, [3])
+
+    def body(inner, values):
+        total = inner.call("aten.add.Tensor", values[0], inner.call("aten.mul.Tensor", values[1], factor))
+        return [total, inner.call("aten.neg.default", total), inner.call("aten.cat.default", [values[1], total], 0)]
+
+    with builder.converting("running"):
+        carried, stacked = scan(builder, body, [start], [x], x.shape[0])
+    module = to_torch(finish(builder, [*carried, *stacked]))
+    assert "torch.prim.Loop" in str(module)
+    cases = [[torch.randn(s, b, 3), torch.randn(b, 3), torch.randn(3)] for s, b in [*SIZES, (0, 2)]]
+    for (sequence, state, scale), results in zip(cases, run_upstream(module, cases), strict=True):
+        totals = state + torch.cumsum(sequence * scale, 0)
+        last = totals[-1] if len(sequence) else state
+        wanted = [last, -totals, torch.cat([sequence, totals], 1)]
+        for result, want in zip(results, wanted, strict=True):
+            np.testing.assert_allclose(result, want.numpy(), atol=1e-5)
 
 
 def test_dtypes_that_upstream_lacks_are_all_reported():

@@ -20,7 +20,8 @@ from onnx2torch_mlir.handoff.pipeline import TO_BACKEND
 
 _TO_LLVM = (
     "func.func(refback-generalize-tensor-pad,refback-generalize-tensor-concat),canonicalize,func.func(tm-tensor-bufferize),"
-    "one-shot-bufferize{bufferize-function-boundaries=1 function-boundary-type-conversion=identity-layout-map},"
+    "one-shot-bufferize{bufferize-function-boundaries=1 allow-return-allocs-from-loops=1 "
+    "function-boundary-type-conversion=identity-layout-map},"
     "refback-mlprogram-bufferize,canonicalize,func.func(tm-tensor-to-loops),func.func(refback-munge-memref-copy),"
     "func.func(convert-linalg-to-loops),lower-affine,convert-scf-to-cf,func.func(refback-expand-ops-for-llvm),"
     "func.func(arith-expand),func.func(convert-math-to-llvm),convert-math-to-libm,expand-strided-metadata,lower-affine,"
