@@ -78,9 +78,7 @@ class Builder:
         key = ("maps", dims, maps)
         found = self._attributes.get(key)
         if found is None:
-            found = self._attributes[key] = ir.ArrayAttr.get(
-                [ir.AffineMapAttr.get(self.affine_map(dims, m)) for m in maps]
-            )
+            found = self._attributes[key] = ir.ArrayAttr.get([ir.AffineMapAttr.get(self.affine_map(dims, m)) for m in maps])
         return found
 
     def _iterators(self, letters: str) -> ir.Attribute:

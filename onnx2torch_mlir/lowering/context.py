@@ -83,15 +83,13 @@ class Context:
             self.require(sympy.Eq(x, y), f"{message}: {x} = {y}")
 
     def declare(self, dim: Dim, actual: Dim | ir.Value, message: str, *, size: bool = True) -> None:
-        """Say that a declared size (or number) is ``actual``: binds a symbol that is new here, checks any other."""
-        fresh = isinstance(dim, sympy.Symbol) and dim not in self.sizes.bound
-        if isinstance(actual, ir.Value):
-            if fresh:
-                self.sizes.bind(dim, actual, size=size)
-            else:
-                self.assert_true(self.b.compare("eq", self.sizes.value(dim), actual), f"{message}: {dim}")
-        elif fresh:
-            self.sizes.bind(dim, self.sizes.value(actual))
+        """Say that a declared size (or number) is ``actual``: remembers one that is new here, checks any other."""
+        if not isinstance(dim, int) and not self.sizes.knows(dim):
+            self.sizes.remember(dim, actual if isinstance(actual, ir.Value) else self.sizes.value(actual))
+            if not size:
+                self.sizes.numbers |= dim.free_symbols
+        elif isinstance(actual, ir.Value):
+            self.assert_true(self.b.compare("eq", self.sizes.value(dim), actual), f"{message}: {dim}")
         else:
             self.require_equal(dim, actual, message)
 

@@ -108,8 +108,7 @@ def scan(
         ctx.sizes.bind(position, i)
         state = [Operand(s.dtype, s.shape, v) for s, v in zip(states, values, strict=False)]
         slices = [
-            extract_slice(ctx, x, [position, *[0] * (x.rank - 1)], [1, *x.shape[1:]], [1] * x.rank, x.shape[1:])
-            for x in xs
+            extract_slice(ctx, x, [position, *[0] * (x.rank - 1)], [1, *x.shape[1:]], [1] * x.rank, x.shape[1:]) for x in xs
         ]
         results = ctx.subgraph(combine, [*state, *slices, *additional])
         new_state = [retyped(ctx, r, s).value for r, s in zip(results, states, strict=False)]
@@ -126,6 +125,4 @@ def scan(
 
 def _insert_row(ctx: Context, row: Operand, whole: Operand, position: sympy.Symbol) -> ir.Value:
     """``tensor.insert_slice`` of a slice without its leading dim of size 1."""
-    return insert_slice(
-        ctx, row, whole, [position, *[0] * row.rank], sizes=[1, *row.shape], strides=[1] * whole.rank
-    ).value
+    return insert_slice(ctx, row, whole, [position, *[0] * row.rank], sizes=[1, *row.shape], strides=[1] * whole.rank).value

@@ -9,6 +9,7 @@ import torch
 from torch.fx import Node
 from torch_mlir import ir
 
+from onnx2torch_mlir.core.dims import ceil_div, maximum, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.lowering.casts import cast
 from onnx2torch_mlir.lowering.context import Context, Number
@@ -39,6 +40,9 @@ def arange(ctx: Context, node: Node, start: Number, end: Number, step: Number = 
     """start, start + step, …; each element computed from its position, not by repeated addition."""
     out = ctx.spec(node)
     b = ctx.b
+    if all(isinstance(v, int) or getattr(v, "is_integer", False) for v in (start, end)) and isinstance(step, int):
+        span, by = (end - start, step) if step > 0 else (start - end, -step)
+        ctx.declare(out.shape[0], maximum(0, ceil_div(to_dim(span), by)), "the length of a range")
     dtype = out.dtype if out.kind is not Kind.FLOAT else op_math(out.dtype)
     multiply, add = ("arith.mulf", "arith.addf") if out.kind is Kind.FLOAT else ("arith.muli", "arith.addi")
     first, by = scalar_constant(ctx, start, dtype), scalar_constant(ctx, step, dtype)

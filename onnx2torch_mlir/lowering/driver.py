@@ -20,7 +20,7 @@ from onnx2torch_mlir.lowering.lowered import Lowered, Weight
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.registry import load_rules
 from onnx2torch_mlir.lowering.requirements import Requirements, bind_dims, input_symbols
-from onnx2torch_mlir.lowering.retype import retyped
+from onnx2torch_mlir.lowering.retype import bind_results, retyped
 
 _SYMBOLIC = (torch.SymInt, torch.SymBool, torch.SymFloat, int, bool, float)
 _IGNORED = ("aten._assert_tensor_metadata", "aten.sym_constrain_range")
@@ -76,9 +76,7 @@ def lower(
         checks = tuple(ctx.checks.values())
     return Lowered(
         bytecode=buffer.getvalue(),
-        inputs=tuple(
-            _named(n.meta["val"], name) for n, name in zip(inputs, input_names or _names(inputs), strict=True)
-        ),
+        inputs=tuple(_named(n.meta["val"], name) for n, name in zip(inputs, input_names or _names(inputs), strict=True)),
         weights=tuple(_weight(exported, n) for n in weights),
         outputs=_output_specs(exported, outputs, output_names),
         checks=checks,
@@ -120,9 +118,7 @@ def _weight(exported: ExportedProgram, node: Node) -> Weight:
     return Weight(str(target), tensor, _named(node.meta["val"], str(target)))
 
 
-def _output_specs(
-    exported: ExportedProgram, outputs: Sequence[Spec], names: Sequence[str] | None
-) -> tuple[TensorSpec, ...]:
+def _output_specs(exported: ExportedProgram, outputs: Sequence[Spec], names: Sequence[str] | None) -> tuple[TensorSpec, ...]:
     own = [getattr(s.arg, "name", f"output_{i}") for i, s in enumerate(exported.graph_signature.output_specs)]
     return tuple(TensorSpec(n, s.dtype, s.shape) for n, s in zip(names or own, outputs, strict=True))
 
@@ -249,6 +245,7 @@ class _Walk:
                 f"the rule of {name} gave {result.value.type} ({result.dtype}) for {wanted} ({declared.dtype})",
                 node=node_ref(node),
             )
+        bind_results(self.ctx, [declared], [result.value])
 
     def assert_scalar(self, node: Node) -> None:
         condition = self.resolve(node.args[0])

@@ -48,9 +48,7 @@ def elementwise(
     inputs = [(x.value, broadcast_map(ctx, x, out.shape)) for x in operands]
     target = ctx.empty(out.dtype, out.shape) if init is None else init
     identity = tuple(range(out.rank))
-    result = ctx.b.generic(
-        inputs, [(target, identity)], "p" * out.rank, lambda *elements: body(*elements[: len(operands)])
-    )
+    result = ctx.b.generic(inputs, [(target, identity)], "p" * out.rank, lambda *elements: body(*elements[: len(operands)]))
     return Operand(out.dtype, out.shape, result[0])
 
 
@@ -94,9 +92,7 @@ def pointwise(ctx: Context, out: Spec, row: str | Row, *operands: Operand | Numb
     dtype = compute_dtype(entry, operands, out.dtype)
     scalar_body = entry.body(kind(dtype))
     if scalar_body is None:
-        raise refuse(
-            "O2M-L002", f"{row if isinstance(row, str) else 'this'} is not defined on {dtype}", case=str(dtype)
-        )
+        raise refuse("O2M-L002", f"{row if isinstance(row, str) else 'this'} is not defined on {dtype}", case=str(dtype))
     tensors = [x for x in operands if isinstance(x, Operand)]
     b = ctx.b
     result_dtype = dtype if entry.compute == "result" else torch.bool

@@ -64,9 +64,7 @@ def kept(shape: Sequence[Dim], axes: Sequence[int], keepdim: bool) -> tuple[Dim,
     return tuple(d for a, d in enumerate(shape) if a not in axes)
 
 
-def reduce(
-    ctx: Context, x: Operand, axes: Sequence[int], name: str, dtype: torch.dtype, *, keepdim: bool = False
-) -> Operand:
+def reduce(ctx: Context, x: Operand, axes: Sequence[int], name: str, dtype: torch.dtype, *, keepdim: bool = False) -> Operand:
     """``x`` as ``dtype``, combined over ``axes`` with a row of the table; no element gives its identity."""
     shape = kept(x.shape, axes, False)
     b = ctx.b
@@ -94,9 +92,7 @@ def mean_of(ctx: Context, x: Operand, axes: Sequence[int], dtype: torch.dtype, *
     return pointwise(ctx, total.spec, "div", total, count_of(ctx, x, axes))
 
 
-def squared_deviation(
-    ctx: Context, x: Operand, axes: Sequence[int], dtype: torch.dtype
-) -> tuple[Operand, Operand, Operand]:
+def squared_deviation(ctx: Context, x: Operand, axes: Sequence[int], dtype: torch.dtype) -> tuple[Operand, Operand, Operand]:
     """(mean, x - mean, sum of its squares), means and sums with their dims kept at size 1."""
     mean = mean_of(ctx, x, axes, dtype, keepdim=True)
     centred = pointwise(ctx, Spec(dtype, x.shape), "sub", x, mean)
@@ -148,9 +144,7 @@ def amin(ctx: Context, node: Node, x: Operand, dim: Sequence[int] = (), keepdim:
 
 
 @rule("aten.prod.dim_int")
-def prod(
-    ctx: Context, node: Node, x: Operand, dim: int, keepdim: bool = False, dtype: torch.dtype | None = None
-) -> Operand:
+def prod(ctx: Context, node: Node, x: Operand, dim: int, keepdim: bool = False, dtype: torch.dtype | None = None) -> Operand:
     """Product; integers wrap."""
     out = ctx.spec(node)
     result = reduce(ctx, x, axes_of(dim, x.rank), "mul", op_math(out.dtype), keepdim=keepdim)

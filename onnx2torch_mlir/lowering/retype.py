@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import sympy
 from torch_mlir import ir
 
 from onnx2torch_mlir.lowering.context import Context
@@ -27,10 +26,10 @@ def _cast(ctx: Context, value: ir.Value, declared: Spec) -> ir.Value:
 
 
 def bind_results(ctx: Context, specs: Sequence[Spec], values: Sequence[ir.Value]) -> tuple[Operand, ...]:
-    """Results of a branch or loop; symbols that are first seen in their sizes are bound to them."""
+    """Results of a call; sizes that are first seen in them are theirs."""
     b = ctx.b
     for spec, value in zip(specs, values, strict=True):
         for axis, dim in enumerate(spec.shape):
-            if isinstance(dim, sympy.Symbol) and dim not in ctx.sizes.bound:
-                ctx.sizes.bind(dim, b.make("tensor.dim", b.index, value, b.idx(axis)))
+            if not isinstance(dim, int) and not ctx.sizes.knows(dim):
+                ctx.sizes.remember(dim, b.make("tensor.dim", b.index, value, b.idx(axis)))
     return tuple(Operand(s.dtype, s.shape, v) for s, v in zip(specs, values, strict=True))

@@ -66,9 +66,7 @@ def combiner(ctx: Context, name: str, dtype: torch.dtype) -> Callable[[ir.Value,
     return combine
 
 
-def _scatter(
-    ctx: Context, x: Operand, dim: int, index: Operand, update: Update, source: Operand | None = None
-) -> Operand:
+def _scatter(ctx: Context, x: Operand, dim: int, index: Operand, update: Update, source: Operand | None = None) -> Operand:
     """Writes along ``dim`` at the positions in ``index``."""
     b = ctx.b
     axis = dim_index(dim, x.rank)

@@ -47,6 +47,13 @@ class Sizes:
         if not size:
             self.numbers.add(symbol)
 
+    def remember(self, dim: sympy.Expr, value: ir.Value) -> None:
+        """Let a size whose symbols nothing binds stand for an index value, in this block and those within."""
+        if isinstance(dim, sympy.Symbol):
+            self.bind(dim, value)
+        else:
+            self.b.scopes[-1][dim] = value
+
     def nonnegative(self, dim: Dim) -> bool:
         """Whether an expression is provably at least 0, given that sizes are."""
         if isinstance(dim, int):
@@ -54,8 +61,8 @@ class Sizes:
         return not dim.free_symbols & self.numbers and is_nonnegative(dim)
 
     def knows(self, expr: sympy.Basic) -> bool:
-        """Whether every symbol of ``expr`` is bound."""
-        return all(symbol in self.bound for symbol in expr.free_symbols)
+        """Whether the value of ``expr`` can be had: every symbol is bound, or the whole is remembered."""
+        return all(symbol in self.bound for symbol in expr.free_symbols) or self.b.remembered(expr) is not None
 
     def value(self, dim: Dim) -> ir.Value:
         """A size as an index value."""

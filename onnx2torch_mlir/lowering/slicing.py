@@ -48,7 +48,7 @@ def extract_slice(
 ) -> Operand:
     """``tensor.extract_slice``; ``shape`` may drop dims of size 1. The caller has checked bounds."""
     result = tuple(sizes if shape is None else shape)
-    if 0 in result:
+    if 0 in result or _beyond(offsets, x.shape):
         return Operand(x.dtype, result, ctx.empty(x.dtype, result))
     if 0 in result:  # MLIR's verifier finds every offset out of bounds in a dim of size 0
         return Operand(x.dtype, result, ctx.empty(x.dtype, result))
@@ -67,6 +67,12 @@ def extract_slice(
     return Operand(x.dtype, result, operation.results[0])
 
 
+def _beyond(offsets: Sequence[Dim], shape: Sequence[Dim]) -> bool:
+    """Whether an offset is at the end of a known size: what is there has no elements, and MLIR refuses the offset."""
+    pairs = zip(offsets, shape, strict=True)
+    return any(isinstance(o, int) and isinstance(d, int) and o >= d for o, d in pairs)
+
+
 def insert_slice(
     ctx: Context,
     x: Operand,
@@ -76,6 +82,8 @@ def insert_slice(
     sizes: Sequence[Dim] | None = None,
 ) -> Operand:
     """``tensor.insert_slice`` of all of ``x``; ``sizes`` may add dims of size 1. The caller has checked bounds."""
+    if 0 in x.shape or _beyond(offsets, into.shape):
+        return into
     extents = x.shape if sizes is None else tuple(sizes)
     if 0 in extents:
         return into

@@ -47,18 +47,14 @@ class _Windows:
         """The operand with ``value`` around it, as far as the last window reaches."""
         low: list[Dim] = [0] * self.lead
         high: list[Dim] = [0] * self.lead
-        reach = zip(
-            self.x.shape[self.lead :], self.sizes, self.kernel, self.stride, self.padding, self.dilation, strict=True
-        )
+        reach = zip(self.x.shape[self.lead :], self.sizes, self.kernel, self.stride, self.padding, self.dilation, strict=True)
         for size, count, k, s, p, d in reach:
             need = to_dim((count - 1) * s + (k - 1) * d + 1 - size - p)
             low.append(p)
             high.append(max(need, 0) if isinstance(need, int) else maximum(p, need))
         return pad(self.ctx, self.x, low, high, value)
 
-    def generic(
-        self, padded: Operand, inits: Sequence[Operand], body: Callable[..., Sequence[ir.Value]]
-    ) -> list[ir.Value]:
+    def generic(self, padded: Operand, inits: Sequence[Operand], body: Callable[..., Sequence[ir.Value]]) -> list[ir.Value]:
         """``body(element, *results so far)`` for each element of each window."""
         b = self.ctx.b
         lead = list(range(self.lead))
