@@ -76,9 +76,15 @@ def _run(options: argparse.Namespace, kinds: tuple[str, ...]) -> list[CaseResult
     terminal = Console(stderr=True)
     with Progress(*columns, console=terminal, disable=not terminal.is_terminal) as progress:
         task = progress.add_task("cases", total=len(cases))
-        return run_cases(
-            cases, eager=options.eager, workers=options.workers, done=lambda result: progress.advance(task)
-        )
+        count = Counter[bool]()
+
+        def done(result: CaseResult) -> None:
+            progress.advance(task)
+            count[result.stage == "pass"] += 1
+            if not terminal.is_terminal and count.total() % 200 == 0:
+                print(f"{count.total()} of {len(cases)} cases, {count[True]} pass", file=sys.stderr, flush=True)
+
+        return run_cases(cases, eager=options.eager, workers=options.workers, done=done)
 
 
 def _print_summary(console: Console, results: list[CaseResult]) -> None:
