@@ -45,7 +45,7 @@ def test_defaults() -> None:
     pair: list[Any] = [boxes(1, 6, False), RANDOM.standard_normal((1, 2, 6)).astype(np.float32)]
     agrees("NonMaxSuppression", pair, opset=10, native=NATIVE)
     agrees("NonMaxSuppression", [*pair, np.array(4, np.int64)], opset=11, known=[2], native=NATIVE)
-    limits = [np.array([4], np.int64), np.array([0.5], np.float32)]
+    limits: list[Any] = [np.array([4], np.int64), np.array([0.5], np.float32)]
     agrees("NonMaxSuppression", [*pair, *limits], opset=11, native=NATIVE)
 
 
