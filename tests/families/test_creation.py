@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from onnx2torch_mlir.diagnostics import Refusal
 from tests.one_node import agrees
 
-NATIVE = False
+NATIVE = True
 
 
 def ramp(*shape: int, dtype: str = "float32") -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.one_node import agrees
 
-NATIVE = False
+NATIVE = True
 
 
 def ramp(*shape: int, dtype: str = "float32") -> np.ndarray:

@@ -8,7 +8,7 @@ import pytest
 from onnx2torch_mlir.diagnostics import Refusal
 from tests.one_node import agrees
 
-NATIVE = False
+NATIVE = True
 
 TIES = np.float32([[1, 3, 3, 2, 0], [5, 5, 1, 5, 2]])
 
