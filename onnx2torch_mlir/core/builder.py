@@ -8,7 +8,6 @@ ONNX node that is being converted.
 from __future__ import annotations
 
 import contextlib
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,15 +17,14 @@ import sympy
 import torch
 import torch.fx
 
-from onnx2torch_mlir.core import dims as D
 from onnx2torch_mlir.core import folding, shapes
-from onnx2torch_mlir.core.calls import Calls
 from onnx2torch_mlir.core.dims import DimTable, to_dim
+from onnx2torch_mlir.core.nodes import Projection, keeps_contiguous, overload
 from onnx2torch_mlir.core.primitives import PRIMITIVES
 from onnx2torch_mlir.core.signature import Dim
+from onnx2torch_mlir.core.sizing import Sizing
 from onnx2torch_mlir.core.symbolic_nodes import SymbolicNodes
 from onnx2torch_mlir.core.values import SymbolicArray, Value
-from onnx2torch_mlir.diagnostics import refuse
 
 Argument = Any
 """An argument of a primitive: Value, size, number, bool, dtype, None, or a list of these."""
@@ -44,7 +42,7 @@ class Constant:
 
 
 @dataclass
-class ProgramBuilder(Calls):
+class ProgramBuilder(Sizing):
     """Builds one core program (or one sub-program of a control-flow operator)."""
 
     table: DimTable = field(default_factory=DimTable)
@@ -140,7 +138,7 @@ class ProgramBuilder(Calls):
         if isinstance(result, shapes.TensorType):
             return self._value(node, result.dtype, result.shape)
         node.meta["val"] = tuple(self.table.fake(item.dtype, item.shape) for item in result)
-        return tuple(_Projection(self, node, index, item) for index, item in enumerate(result))
+        return tuple(Projection(self, node, index, item) for index, item in enumerate(result))
 
     def emit_higher_order(
         self,
@@ -162,7 +160,7 @@ class ProgramBuilder(Calls):
         node = self.graph.call_function(operator, (*before, *references, *operands))
         self.stamp(node)
         node.meta["val"] = tuple(self.table.fake(item.dtype, item.shape) for item in result)
-        values = tuple(_Projection(self, node, index, item) for index, item in enumerate(result))
+        values = tuple(Projection(self, node, index, item) for index, item in enumerate(result))
         for value in values:
             if any(isinstance(size, sympy.Symbol) and not self.symbols.is_bound(size) for size in value.shape):
                 self._bind(value.node, value.shape)
@@ -188,109 +186,6 @@ class ProgramBuilder(Calls):
             size = self.table.simplify(argument)
             return size if isinstance(size, int) else self.symbols.node(size)
         return argument
-
-    # --- sizes and assertions -------------------------------------------------------------------------------------
-
-    def require_equal(self, a: Dim, b: Dim, message: str) -> None:
-        """Assert that two sizes are equal: now if that is known, else when the program runs.
-
-        Raises:
-            Refusal: O2M-C006 where they are known to differ.
-        """
-        a, b = self.table.simplify(a), self.table.simplify(b)
-        equal = D.known_equal(a, b)
-        if equal:
-            return
-        detail = f"{message}: {self.table.describe(a)} is not {self.table.describe(b)}"
-        if equal is False:
-            raise refuse("O2M-C006", detail)
-        self.require(sympy.Eq(a, b), f"{message}: {self.table.describe(a)} must equal {self.table.describe(b)}")
-        self.table.merge(a, b)
-
-    def require(self, condition: sympy.Basic, message: str) -> None:
-        """Assert a condition over sizes when the program runs (``aten._assert_scalar``); names are ONNX dims."""
-        if condition == sympy.true:
-            return
-        if condition == sympy.false:
-            raise refuse("O2M-C006", message)
-        if condition in self._asserted:
-            return
-        self._asserted.add(condition)
-        node = self.graph.call_function(
-            torch.ops.aten._assert_scalar.default, (self.symbols.node(condition), message)
-        )
-        node.meta["val"] = None
-        self.stamp(node)
-
-    def broadcast(self, operands: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
-        """The NumPy broadcast of ``operands``; sizes that cannot be compared are asserted to be equal."""
-        rank = max(map(len, operands), default=0)
-        result: list[Dim] = []
-        for position in range(rank):
-            chosen: Dim = 1
-            for shape in operands:
-                offset = position - rank + len(shape)
-                size = shape[offset] if offset >= 0 else 1
-                if size == 1 or size is chosen:
-                    continue
-                if chosen == 1:
-                    chosen = size
-                    continue
-                self.require_equal(chosen, size, "sizes of operands that are broadcast together")
-                chosen = size if isinstance(size, int) else self.table.simplify(chosen)
-            result.append(chosen)
-        return tuple(result)
-
-    def item(self, value: Value, *, signed: bool = False) -> Dim:
-        """The only element of an integer value as a size: known, or a data-dependent symbol.
-
-        A size is asserted to be at least 0 when the program runs; a ``signed`` one may be any number and becomes a size
-        through `as_size`.
-
-        Source: ``aten::_local_scalar_dense``.
-        """
-        known = value.dims()
-        return known[0] if known is not None else self._read(self.node_of(value), signed)
-
-    def _read(self, tensor: torch.fx.Node, signed: bool) -> sympy.Symbol:
-        symbol = self.table.new_symbol(self.table.fresh_name(f"value of {self.origin or 'a tensor'}"), signed=signed)
-        node = self.graph.call_function(torch.ops.aten._local_scalar_dense.default, (tensor,))
-        node.meta["val"] = self.table.symint(symbol)
-        self.stamp(node)
-        self.symbols.define(symbol, node)
-        if not signed:
-            self.require(sympy.Ge(symbol, 0), f"a size computed by {self.origin or 'the program'} is negative")
-        return symbol
-
-    def simplify(self, dim: Dim) -> Dim:
-        """``dim`` with what the program asserts about its symbols put in."""
-        return self.table.simplify(dim)
-
-    def as_size(self, dim: Dim) -> Dim:
-        """``dim`` as the size of an axis: itself, or a size with its value where it holds a number of either sign.
-
-        Raises:
-            Refusal: O2M-C006 where it is known to be negative.
-        """
-        if isinstance(dim, int) and dim < 0:
-            raise refuse("O2M-C006", f"{dim} cannot be a size")
-        dim = self.table.simplify(dim)
-        return self.opaque_size(dim) if D.has_signed(dim) and not D.is_nonnegative(dim) else dim
-
-    def opaque_size(self, dim: Dim) -> Dim:
-        """A symbol of its own for the value of ``dim``, asserted to be at least 0: keeps piecewise sizes out of shapes."""
-        if isinstance(dim, int):
-            return dim
-        if dim not in self._size_of:
-            node = self.symbols.node(dim)
-            if node.target is torch.ops.aten._local_scalar_dense.default:
-                tensor = node.args[0]
-            else:
-                tensor = self.call("aten.scalar_tensor.default", dim, dtype=torch.int64).node
-            self._size_of[dim] = self._read(tensor, signed=False)
-            if isinstance(dim, sympy.Symbol):
-                self.table.merge(self._size_of[dim], dim)
-        return self._size_of[dim]
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
@@ -372,44 +267,5 @@ class ProgramBuilder(Calls):
         return candidate
 
 
-class _Projection(Value):
-    """One of several results of a node; its ``getitem`` node is made only if something uses it."""
-
-    __slots__ = ("_index", "_source")
-
-    def __init__(self, builder: ProgramBuilder, source: torch.fx.Node, index: int, type_: shapes.TensorType) -> None:
-        super().__init__(builder, type_.dtype, type_.shape)
-        self._source = source
-        self._index = index
-
-    @property
-    def node(self) -> torch.fx.Node:
-        """The ``getitem`` node."""
-        if self._node is None:
-            node = self.builder.graph.call_function(operator.getitem, (self._source, self._index))
-            node.meta["onnx_node"] = self._source.meta["onnx_node"]
-            node.meta["val"] = self.builder.table.fake(self.dtype, self.shape)
-            self._node = node
-        return self._node
-
-
-_STRIDED = {"aten.permute.default", "aten.expand.default", "aten.slice.Tensor", "aten.select.int"}
-_FRESH = {"aten.view.default", "aten.mm.default", "aten.bmm.default", "aten.gather.default", "aten.index_select.default"}
-
-
-def keeps_contiguous(primitive: str, args: Sequence[Argument]) -> bool:
-    """Whether eager PyTorch is sure to give a contiguous result, so that it can be viewed in another shape."""
-    if primitive in _STRIDED:
-        return False
-    flat = [part for item in args for part in (item if isinstance(item, list | tuple) else [item])]
-    return primitive in _FRESH or all(item.contiguous for item in flat if isinstance(item, Value))
-
-
 def _has_fill(dtype: torch.dtype) -> bool:
     return dtype.itemsize > 1 or dtype in (torch.bool, torch.int8, torch.uint8)
-
-
-def overload(primitive: str) -> Any:
-    """The `torch._ops.OpOverload` named ``aten.op.overload``."""
-    namespace, op, variant = primitive.split(".")
-    return getattr(getattr(getattr(torch.ops, namespace), op), variant)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -27,25 +27,6 @@ from onnx2torch_mlir.core.dims import is_signed
 from onnx2torch_mlir.core.values import Value
 
 
-class LazyState(Mapping[str, torch.Tensor]):
-    """Weights by name, each read (mapped) when it is first asked for."""
-
-    def __init__(self, constants: Sequence[Constant]) -> None:
-        self._constants = {constant.node.name: constant for constant in constants}
-        self._tensors: dict[str, torch.Tensor] = {}
-
-    def __getitem__(self, name: str) -> torch.Tensor:
-        if name not in self._tensors:
-            self._tensors[name] = self._constants[name].load()
-        return self._tensors[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._constants)
-
-    def __len__(self) -> int:
-        return len(self._constants)
-
-
 def finish(builder: ProgramBuilder, outputs: Sequence[Value]) -> ExportedProgram:
     """Close the graph with ``outputs`` and wrap it.
 
@@ -55,13 +36,9 @@ def finish(builder: ProgramBuilder, outputs: Sequence[Value]) -> ExportedProgram
     graph = builder.graph
     graph.output(tuple(output_nodes))
     used = _eliminate(graph, builder)
-    input_specs = [
-        InputSpec(InputKind.BUFFER, TensorArgument(constant.node.name), constant.node.name, persistent=True)
-        for constant in used
-    ]
-    by_node = {constant.node: constant for constant in used}
-    order = [node for node in graph.nodes if node.op == "placeholder" and node in by_node]
-    input_specs.sort(key=lambda spec: [node.name for node in order].index(spec.arg.name))
+    weights = {constant.node: constant for constant in used}
+    order = [node.name for node in graph.nodes if node.op == "placeholder" and node in weights]
+    input_specs = [InputSpec(InputKind.BUFFER, TensorArgument(name), name, persistent=True) for name in order]
     input_specs += [InputSpec(InputKind.USER_INPUT, TensorArgument(value.node.name), None) for value in builder.inputs]
     output_specs = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in output_nodes]
     arguments = tuple(value.node.name for value in builder.inputs)

@@ -106,7 +106,7 @@ def _full(builder: ProgramBuilder, size: Sequence[Any], fill_value: Any, *, dtyp
 
 
 def _numeric(builder: ProgramBuilder, primitive: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    from onnx2torch_mlir.core.builder import overload
+    from onnx2torch_mlir.core.nodes import overload
 
     try:
         result = overload(primitive)(*_map(list(args), _tensor), **{k: _map(v, _tensor) for k, v in kwargs.items()})

@@ -1,0 +1,55 @@
+"""Small pieces of the graph: overloads by name, one result of several, and which results are contiguous."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.fx
+
+from onnx2torch_mlir.core.shapes.rules import TensorType
+from onnx2torch_mlir.core.values import Value
+
+if TYPE_CHECKING:
+    from onnx2torch_mlir.core.builder import ProgramBuilder
+
+
+class Projection(Value):
+    """One of several results of a node; its ``getitem`` node is made only if something uses it."""
+
+    __slots__ = ("_index", "_source")
+
+    def __init__(self, builder: ProgramBuilder, source: torch.fx.Node, index: int, type_: TensorType) -> None:
+        super().__init__(builder, type_.dtype, type_.shape)
+        self._source = source
+        self._index = index
+
+    @property
+    def node(self) -> torch.fx.Node:
+        """The ``getitem`` node."""
+        if self._node is None:
+            node = self.builder.graph.call_function(operator.getitem, (self._source, self._index))
+            node.meta["onnx_node"] = self._source.meta["onnx_node"]
+            node.meta["val"] = self.builder.table.fake(self.dtype, self.shape)
+            self._node = node
+        return self._node
+
+
+_STRIDED = {"aten.permute.default", "aten.expand.default", "aten.slice.Tensor", "aten.select.int"}
+_FRESH = {"aten.view.default", "aten.mm.default", "aten.bmm.default", "aten.gather.default", "aten.index_select.default"}
+
+
+def keeps_contiguous(primitive: str, args: Sequence[Any]) -> bool:
+    """Whether eager PyTorch is sure to give a contiguous result, so that it can be viewed in another shape."""
+    if primitive in _STRIDED:
+        return False
+    flat = [part for item in args for part in (item if isinstance(item, list | tuple) else [item])]
+    return primitive in _FRESH or all(item.contiguous for item in flat if isinstance(item, Value))
+
+
+def overload(primitive: str) -> Any:
+    """The `torch._ops.OpOverload` named ``aten.op.overload``."""
+    namespace, op, variant = primitive.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), op), variant)
