@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import torch
@@ -49,18 +50,15 @@ def loop(g: ProgramBuilder, m: Value | None, cond: Value | None, *initial: Value
     start = True if cond is None else cond.known()
     if isinstance(start, list):
         start = start[0]
+    if start is False:
+        return _unrolled(g, 0, list(initial), body)
     trips = None if m is None else m.dims()
     if start is not None and trips is not None and isinstance(trips[0], int) and trips[0] <= UNROLL_LIMIT:
-        try:
-            return _unrolled(g, trips[0] if start else 0, list(initial), body)
-        except _StopsEarly:
-            pass
-    if m is not None and start is True:
-        count = trips[0] if trips is not None else g.item(g.reshape(m, []))
-        try:
-            return _counted(g, maximum(count, 0), list(initial), body)
-        except _StopsEarly:
-            pass
+        with contextlib.suppress(_StopsEarly), g.table.attempt():
+            return _unrolled(g, trips[0], list(initial), body)
+    if m is not None:
+        with contextlib.suppress(_StopsEarly), g.table.attempt():
+            return _counted(g, _count(g, m, cond if start is None else None), list(initial), body)
     return _general(g, m, cond, list(initial), body)
 
 
@@ -80,6 +78,15 @@ def _unrolled(g: ProgramBuilder, trips: int, carried: list[Value], body: SubGrap
     if not stacks and body.outputs > len(carried) + 1:
         return [*carried, *_no_trips(g, carried, body)]
     return [*carried, *(g.cat(stack, 0) for stack in stacks)]
+
+
+def _count(g: ProgramBuilder, m: Value, cond: Value | None) -> Dim:
+    """How often the body runs if it does not stop by itself: not at all where ``cond`` is false at the start."""
+    trips = g.reshape(m, [])
+    if cond is not None:
+        trips = g.where(g.reshape(cond, []), trips, 0)
+    known = trips.dims()
+    return maximum(known[0], 0) if known is not None else g.item(g.maximum(trips, 0))
 
 
 def _truth(value: Value) -> bool:

@@ -7,9 +7,10 @@ than `torch.SymInt` arithmetic and cannot trigger a guard.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import sympy
 import torch
@@ -234,6 +235,16 @@ class DimTable:
             self._equalities[b] = sympy.sympify(a)
         elif isinstance(a, sympy.Symbol) and (isinstance(b, int) or a not in b.free_symbols):
             self._equalities[a] = sympy.sympify(b)
+
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Forget, if an exception leaves the block, the equalities that were recorded in it."""
+        before = dict(self._equalities)
+        try:
+            yield
+        except BaseException:
+            self._equalities = before
+            raise
 
     def simplify(self, dim: Dim) -> Dim:
         """``dim`` with what the program asserts about its symbols put in."""

@@ -154,12 +154,20 @@ def scan(
             raise refuse("O2M-C003", f"a value carried by a loop changes from {before!r} to {after}")
         for own, new in zip(before.shape, after.shape, strict=True):
             g.require_equal(own, new, "size of a value carried by a loop")
+    for item in types[len(init) :]:
+        if any(isinstance(size, sympy.Expr) and not _outside(g, size) for size in item.shape):
+            raise refuse("O2M-C003", f"a scan output whose size each step decides: {list(map(str, item.shape))}")
     module = inner.module(results)
     carried = [TensorType(value.dtype, value.shape) for value in init]
     stacked = [TensorType(item.dtype, (length, *item.shape)) for item in types[len(init) :]]
     operands = ([g.node_of(value) for value in init], [g.node_of(value) for value in sequences], tuple(inner.captured))
     outputs = g.emit_higher_order(torch.ops.higher_order.scan, "scan_body", [module], operands, (*carried, *stacked))
     return list(outputs[: len(init)]), list(outputs[len(init) :])
+
+
+def _outside(g: ProgramBuilder, size: sympy.Expr) -> bool:
+    """Whether the program around a loop knows the size."""
+    return all(g.symbols.is_bound(symbol) for symbol in size.free_symbols)
 
 
 def cond(g: ProgramBuilder, condition: Value, bodies: tuple[Body, Body]) -> list[Value]:

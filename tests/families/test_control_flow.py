@@ -125,3 +125,21 @@ def test_scan(reverse):
     feeds = {"start": np.zeros(2, np.float32), "x": np.arange(6, dtype=np.float32).reshape(2, 3)}
     inputs = [value("start", T.FLOAT, [2]), value("x", T.FLOAT, [2, "S"])]
     check([node], inputs, [value("last", T.FLOAT, [2]), value("all", T.FLOAT, None)], feeds)
+
+
+@pytest.mark.parametrize("truth", [True, False])
+def test_loop_whose_start_is_decided_at_run_time(truth):
+    body = h.make_graph(
+        [
+            h.make_node("Identity", ["on"], ["go"]),
+            h.make_node("Add", ["acc", "x"], ["next"]),
+            h.make_node("Identity", ["next"], ["row"]),
+        ],
+        "body",
+        [value("i", T.INT64, []), value("on", T.BOOL, []), value("acc", T.FLOAT, [2])],
+        [value("go", T.BOOL, []), value("next", T.FLOAT, [2]), value("row", T.FLOAT, [2])],
+    )
+    node = h.make_node("Loop", ["m", "c", "x"], ["last", "rows"], body=body)
+    feeds = {"x": np.array([1.0, 2.0], np.float32), "m": np.array(3), "c": np.array(truth)}
+    inputs = [value("x", T.FLOAT, [2]), value("m", T.INT64, []), value("c", T.BOOL, [])]
+    check([node], inputs, [value("last", T.FLOAT, None), value("rows", T.FLOAT, None)], feeds, eagerly=truth)
