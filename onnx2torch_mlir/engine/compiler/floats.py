@@ -20,6 +20,24 @@ def legalize(module: ir.Module) -> None:
                 _fma_in_f32(operation)
 
 
+def select_as_bits(module: ir.Module) -> None:
+    """Rewrite ``select`` between 16-bit floats on their bits.
+
+    LLVM widens both sides to f32 where the CPU has no such select, and narrows the result by a routine of a compiler's
+    run-time library.
+    """
+    narrow, bits = (ir.F16Type.get(), ir.BF16Type.get()), ir.IntegerType.get_signless(16)
+    for function in functions(module):
+        for operation in list(nested(function)):
+            if operation.name == "arith.select" and operation.results[0].type in narrow:
+                with ir.InsertionPoint(operation), operation.location:
+                    sides = [arith.BitcastOp(bits, side).result for side in list(operation.operands)[1:]]
+                    chosen = arith.SelectOp(operation.operands[0], *sides).result
+                    result = arith.BitcastOp(operation.results[0].type, chosen).result
+                operation.results[0].replace_all_uses_with(result)
+                operation.erase()
+
+
 def _truncate_in_two_steps(operation: ir.Operation) -> None:
     """f64 to f32 rounding to odd, then to the narrow type: the two roundings together are exactly one."""
     f32, f64, i32, i1 = (

@@ -102,6 +102,8 @@ def _to_loops(
     with passes.findings_of("float conversions", diagnostics):
         floats.legalize(module)
     passes.run(module, "legalization", passes.LEGALIZE, diagnostics)
+    with passes.findings_of("float selections", diagnostics):
+        floats.select_as_bits(module)
     times.stage("legalize")
     with passes.findings_of("loop nests", diagnostics):
         aliases = kernels.outline(module)
