@@ -27,6 +27,7 @@ def model() -> onnx.ModelProto:
     return parser.parse_model(MODEL)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning:onnx.*")
 def test_onnx_own_runner_drives_it() -> None:
     runner = onnx.backend.test.BackendTest(backend, __name__)
     runner.include("^test_(relu|add|sub_bcast|operator_add_broadcast|Linear)_cpu$")
