@@ -129,9 +129,7 @@ def upsample_attribute(g: ProgramBuilder, x: Value, *, scales: KnownFloats, mode
     return upsample(g, x, g.known(torch.tensor(scales, dtype=torch.float32)), mode=mode)
 
 
-def upsample_planes(
-    g: ProgramBuilder, x: Value, *, height_scale: float, width_scale: float, mode: str = "nearest"
-) -> Value:
+def upsample_planes(g: ProgramBuilder, x: Value, *, height_scale: float, width_scale: float, mode: str = "nearest") -> Value:
     """`upsample` of the two last of four axes. Source: ONNX Upsample 1."""
     if x.rank != 4:
         raise refuse("O2M-C005", f"the input has rank {x.rank}, not 4", case="rank")
@@ -231,7 +229,7 @@ def _interpolated(
             result = _by_matrix(g, result, item.axis, matrix)
             result = g.unary("round", result) if integral else result
         elif method.mode == "linear":
-            by_taps.insert(0, (item, linear_taps(g, where, item.size)))
+            by_taps.insert(0, (item, linear_taps(g, where, item.size, halves=integral)))
         else:
             taps = cubic_taps(g, where, item.size, method.cubic_coeff_a, method.exclude_outside)
             by_taps.insert(0, (item, taps))

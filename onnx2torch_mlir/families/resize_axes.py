@@ -112,13 +112,21 @@ def nearest_tap(g: ProgramBuilder, x: Value, resized: ResizedAxis, nearest_mode:
     return Tap(clamped(g, g.cast(chosen, torch.int64), resized.size), None)
 
 
-def linear_taps(g: ProgramBuilder, x: Value, size: Dim) -> list[Tap]:
-    """The two neighbours of each coordinate; beyond an end, that end alone."""
+def linear_taps(g: ProgramBuilder, x: Value, size: Dim, *, halves: bool = False) -> list[Tap]:
+    """The two neighbours of each coordinate; beyond an end, that end alone.
+
+    ``halves`` weighs the last element by a half twice, as onnxruntime does: the same but for rounding.
+    """
     x = clamped(g, x, size)
     down = g.unary("floor", x)
     upper = g.sub(x, down)
+    lower = g.sub(1.0, upper)
     index = g.cast(down, torch.int64)
-    return [Tap(index, g.sub(1.0, upper)), Tap(clamped(g, g.add(index, 1), size), upper)]
+    following = clamped(g, g.add(index, 1), size)
+    if halves:
+        same, half = g.call("aten.eq.Tensor", index, following), g.scalar(0.5, x.dtype)
+        lower, upper = g.where(same, half, lower), g.where(same, half, upper)
+    return [Tap(index, lower), Tap(following, upper)]
 
 
 def cubic_taps(g: ProgramBuilder, x: Value, size: Dim, a: float, exclude_outside: bool) -> list[Tap]:
