@@ -20,19 +20,22 @@ from typing import TYPE_CHECKING, Any
 from onnx2torch_mlir.diagnostics import Finding, Refusal
 
 if TYPE_CHECKING:
+    from onnx2torch_mlir import backend
     from onnx2torch_mlir.api import check, compile, convert, verify
     from onnx2torch_mlir.program import CoreProgram
 
-__all__ = ["CoreProgram", "Finding", "Refusal", "check", "compile", "convert", "verify"]
+__all__ = ["CoreProgram", "Finding", "Refusal", "backend", "check", "compile", "convert", "verify"]
 
 _HOMES = {"check": "api", "compile": "api", "convert": "api", "verify": "api", "CoreProgram": "program"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "backend":
+        return import_module(f"{__name__}.backend")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 

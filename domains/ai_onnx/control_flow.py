@@ -135,7 +135,7 @@ def _general(
             if before.rank != after.rank:
                 raise refuse("O2M-C003", f"a carried value changes its rank from {before.rank} to {after.rank}")
             for own, new in zip(before.shape, after.shape, strict=True):
-                g.require_equal(own, new, "size of a value carried by a loop")
+                b.require_equal(own, new, "size of a value carried by a loop")
         return [b.add(values[0], 1), b.reshape(running, []), *results]
 
     types = [TensorType(torch.int64, ()), TensorType(torch.bool, ())]

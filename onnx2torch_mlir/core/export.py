@@ -24,6 +24,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from onnx2torch_mlir.core.builder import Constant, ProgramBuilder
 from onnx2torch_mlir.core.dims import is_signed
+from onnx2torch_mlir.core.nodes import eliminate_dead_code
 from onnx2torch_mlir.core.values import Value
 
 
@@ -71,11 +72,7 @@ def _ranges(builder: ProgramBuilder) -> dict[sympy.Symbol, Any]:
 
 
 def _eliminate(graph: torch.fx.Graph, builder: ProgramBuilder) -> list[Constant]:
-    graph.eliminate_dead_code(
-        is_impure_node=lambda node: (
-            node.op in ("placeholder", "output") or node.target is torch.ops.aten._assert_scalar.default
-        )
-    )
+    eliminate_dead_code(graph)
     used: list[Constant] = []
     for constant in builder.constants:
         if constant.node.users:

@@ -53,3 +53,9 @@ def overload(primitive: str) -> Any:
     """The `torch._ops.OpOverload` named ``aten.op.overload``."""
     namespace, op, variant = primitive.split(".")
     return getattr(getattr(getattr(torch.ops, namespace), op), variant)
+
+
+def eliminate_dead_code(graph: torch.fx.Graph) -> None:
+    """Remove what no output and no assertion needs; placeholders stay."""
+    kept = ("placeholder", "output")
+    graph.eliminate_dead_code(lambda node: node.op in kept or node.target is torch.ops.aten._assert_scalar.default)

@@ -14,6 +14,7 @@ import torch
 import torch.fx
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.nodes import eliminate_dead_code
 from onnx2torch_mlir.core.shapes import TensorType
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.symbolic_nodes import SymbolicNodes
@@ -118,7 +119,7 @@ class SubProgramBuilder(ProgramBuilder):
                 node = self.call("aten.clone.default", _known_node(self, value, node)).node
             nodes.append(node)
         self.graph.output(nodes[0] if bare else tuple(nodes))
-        self.graph.eliminate_dead_code()
+        eliminate_dead_code(self.graph)
         return torch.fx.GraphModule(self.modules, self.graph)
 
 
@@ -153,7 +154,7 @@ def scan(
         if before.dtype is not after.dtype or before.rank != len(after.shape):
             raise refuse("O2M-C003", f"a value carried by a loop changes from {before!r} to {after}")
         for own, new in zip(before.shape, after.shape, strict=True):
-            g.require_equal(own, new, "size of a value carried by a loop")
+            inner.require_equal(own, new, "size of a value carried by a loop")
     for item in types[len(init) :]:
         if any(isinstance(size, sympy.Expr) and not _outside(g, size) for size in item.shape):
             raise refuse("O2M-C003", f"a scan output whose size each step decides: {list(map(str, item.shape))}")

@@ -62,6 +62,9 @@ def _build(program: bytes, timeout: float | None, reproducer: Path | None) -> di
     except isolation.WorkerTimeout as timed_out:
         reason = f"the compiler did not finish within {timed_out.seconds:g} s"
         raise refuse("O2M-M002", reason, hint=_reproduce(program, reproducer)) from None
+    except Exception as error:  # a defect of the compiler's own code, met in its process
+        reason = f"the compiler failed in a way it should not: {type(error).__name__}: {error}"
+        raise refuse("O2M-M001", reason, hint=_reproduce(program, reproducer)) from error
 
 
 def _missing(names: list[str]) -> Refusal:
