@@ -1,8 +1,9 @@
 import numpy as np
-import programs
 import pytest
 import torch
-from programs import M, N
+
+from tests.engine import programs
+from tests.engine.programs import M, N
 
 f32 = torch.float32
 

@@ -1,8 +1,9 @@
 import ml_dtypes
 import numpy as np
-import programs
 import pytest
 import torch
+
+from tests.engine import programs
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGERS = tuple(dtype for dtype in programs.MLIR if not dtype.is_floating_point and dtype != torch.bool)

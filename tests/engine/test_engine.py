@@ -8,15 +8,15 @@ import threading
 import weakref
 
 import numpy as np
-import programs
 import pytest
 import sympy
 import torch
-from programs import M, N
 
 from onnx2torch_mlir import engine, isolation
 from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.lowering.lowered import Check
+from tests.engine import programs
+from tests.engine.programs import M, N
 
 f32 = torch.float32
 DOUBLE = programs.pointwise("%r = arith.addf %x0, %x0 : f32", [f32], f32)
@@ -232,9 +232,9 @@ def test_second_compile_uses_the_cache(own_cache, monkeypatch):
 def test_running_from_the_cache_imports_no_mlir(own_cache):
     engine.compile(programs.lowered(DOUBLE, [(f32, (N,))], [(f32, (N,))]))
     script = """
-import sys; sys.path.insert(0, "tests/engine")
-import programs
-from test_engine import DOUBLE
+import sys; sys.path.insert(0, ".")
+from tests.engine import programs
+from tests.engine.test_engine import DOUBLE
 import numpy as np
 print(programs.run(DOUBLE, [(programs.torch.float32, (programs.N,))], [(programs.torch.float32, (programs.N,))],
                    [np.ones(2, "f")])[0].tolist(), "torch_mlir" in sys.modules)

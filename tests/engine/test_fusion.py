@@ -1,10 +1,11 @@
 """Chains of pointwise nests: the numbers stay, the nests become fewer."""
 
 import numpy as np
-import programs
 import pytest
 import torch
-from programs import M, N
+
+from tests.engine import programs
+from tests.engine.programs import M, N
 
 pytest.importorskip("torch_mlir")
 from torch_mlir import ir

@@ -1,11 +1,12 @@
 """Programs of each kind that lowerings emit, against NumPy."""
 
 import numpy as np
-import programs
 import pytest
 import sympy
 import torch
-from programs import M, N
+
+from tests.engine import programs
+from tests.engine.programs import M, N
 
 f32, i64 = torch.float32, torch.int64
 X = "tensor<?x?xf32>"

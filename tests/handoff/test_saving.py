@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from handoff_programs import built_attention, export
+from tests.handoff.handoff_programs import built_attention, export
 
 from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.handoff import save_pt2, to_torch

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from handoff_programs import Attention, built_attention, export
+from tests.handoff.handoff_programs import Attention, built_attention, export
 
 from onnx2torch_mlir import isolation
 from onnx2torch_mlir.core.builder import ProgramBuilder

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from handoff_programs import Attention, built_attention, export
+from tests.handoff.handoff_programs import Attention, built_attention, export
 
 from onnx2torch_mlir.diagnostics import Refusal, Severity
 from onnx2torch_mlir.handoff import to_dialect

@@ -21,66 +21,66 @@ def worker(monkeypatch):
 
 
 def test_result_and_reuse(worker):
-    assert worker.call("tasks:add", 2, b=3) == 5
-    assert worker.call("tasks:pid") == worker.call("tasks:pid") == worker.pid != os.getpid()
+    assert worker.call("tests.isolation.tasks:add", 2, b=3) == 5
+    assert worker.call("tests.isolation.tasks:pid") == worker.call("tasks:pid") == worker.pid != os.getpid()
 
 
 def test_large_bytes_cross(worker):
     data = os.urandom(1 << 20) * 20
-    assert worker.call("tasks:add", data, b=b"x") == data + b"x"
+    assert worker.call("tests.isolation.tasks:add", data, b=b"x") == data + b"x"
 
 
 def test_worker_starts_light(worker):
-    assert worker.call("tasks:heavy_modules") == []
+    assert worker.call("tests.isolation.tasks:heavy_modules") == []
 
 
 def test_refusal_keeps_its_findings(worker):
     with pytest.raises(Refusal) as caught:
-        worker.call("tasks:refuse_it")
+        worker.call("tests.isolation.tasks:refuse_it")
     assert caught.value.findings[0].code == "O2M-M001" and caught.value.findings[0].case == "pass"
     assert "refuse_it" in caught.value.__notes__[0]
 
 
 def test_exceptions_of_the_task(worker):
     with pytest.raises(TypeError):
-        worker.call("tasks:add", "a", b=1)
+        worker.call("tests.isolation.tasks:add", "a", b=1)
     with pytest.raises(TaskFailed, match="two arguments"):
-        worker.call("tasks:raise_unpicklable")
-    assert worker.call("tasks:add", 1) == 2
+        worker.call("tests.isolation.tasks:raise_unpicklable")
+    assert worker.call("tests.isolation.tasks:add", 1) == 2
 
 
 def test_crash_is_told_and_survived(worker):
     with pytest.raises(WorkerCrashed) as caught:
-        worker.call("tasks:abort")
-    assert caught.value.signal == signal.SIGABRT and caught.value.task == "tasks:abort"
+        worker.call("tests.isolation.tasks:abort")
+    assert caught.value.signal == signal.SIGABRT and caught.value.task == "tests.isolation.tasks:abort"
     assert "Assertion `x > 0' failed" in caught.value.last_line
     with pytest.raises(WorkerCrashed) as caught:
-        worker.call("tasks:segfault")
+        worker.call("tests.isolation.tasks:segfault")
     assert caught.value.signal == signal.SIGSEGV and "Assertion" not in caught.value.stderr
     with pytest.raises(WorkerCrashed) as caught:
-        worker.call("tasks:leave", 7)
+        worker.call("tests.isolation.tasks:leave", 7)
     assert caught.value.exit_status == 7
-    assert worker.call("tasks:add", 1) == 2
+    assert worker.call("tests.isolation.tasks:add", 1) == 2
 
 
 def test_timeout(worker):
-    worker.call("tasks:add", 1)
+    worker.call("tests.isolation.tasks:add", 1)
     begin = time.monotonic()
     with pytest.raises(WorkerTimeout):
-        worker.call("tasks:sleep", 60, timeout=0.2)
+        worker.call("tests.isolation.tasks:sleep", 60, timeout=0.2)
     assert time.monotonic() - begin < 10
-    assert worker.call("tasks:add", 1, timeout=60) == 2
+    assert worker.call("tests.isolation.tasks:add", 1, timeout=60) == 2
 
 
 def test_standard_output_is_not_the_pipe(worker):
-    assert worker.call("tasks:print_noise") == "quiet"
+    assert worker.call("tests.isolation.tasks:print_noise") == "quiet"
 
 
 def test_threads_share_one_worker(worker):
     results = {}
 
     def work(i):
-        results[i] = [worker.call("tasks:add", i, b=j) for j in range(20)]
+        results[i] = [worker.call("tests.isolation.tasks:add", i, b=j) for j in range(20)]
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
@@ -94,7 +94,7 @@ def test_worker_ends_with_its_owner():
     script = f"""
 import sys; sys.path[:] = {[*sys.path, str(Path(__file__).parent)]!r}
 from onnx2torch_mlir import isolation
-print(isolation.call("tasks:pid"), flush=True)
+print(isolation.call("tests.isolation.tasks:pid"), flush=True)
 """
     output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     with pytest.raises(ProcessLookupError):
@@ -102,9 +102,9 @@ print(isolation.call("tasks:pid"), flush=True)
 
 
 def test_forked_child_gets_its_own_worker(worker):
-    mine = worker.call("tasks:pid")
+    mine = worker.call("tests.isolation.tasks:pid")
     child = os.fork()
     if child == 0:
-        os._exit(0 if worker.call("tasks:pid") != mine and worker.close() is None else 1)
+        os._exit(0 if worker.call("tests.isolation.tasks:pid") != mine and worker.close() is None else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert worker.call("tasks:pid") == mine
+    assert worker.call("tests.isolation.tasks:pid") == mine

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from execution import run, run_lowered
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim, export
 
 from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.lowering import lower
+from tests.lowering.execution import run, run_lowered
 
 
 class Cond(torch.nn.Module):

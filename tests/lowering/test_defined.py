@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from execution import run
-from programs import call, program
 
 from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.lowering import lower
+from tests.lowering.execution import run
+from tests.lowering.programs import call, program
 
 aten = torch.ops.aten
 

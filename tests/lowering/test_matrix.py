@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from execution import run_lowered
-from programs import call, program
-from samples import SAMPLES, Sample, X
 
 from onnx2torch_mlir.core.primitives import PRIMITIVES
 from onnx2torch_mlir.lowering import lower
+from tests.lowering.execution import run_lowered
+from tests.lowering.programs import call, program
+from tests.lowering.samples import SAMPLES, Sample, X
 
 ELSEWHERE = {
     "aten.view.default": "test_views.py",

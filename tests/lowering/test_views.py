@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from execution import run_lowered
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.export import finish
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.lowering import Lowered, lower
+from tests.lowering.execution import run_lowered
 
 
 def built(shape: Sequence[int | str], make: Callable[[ProgramBuilder, Value], Value]) -> Lowered:
