@@ -290,9 +290,8 @@ EXTERNAL: dict[str, tuple[str, T]] = {
 }
 
 
-@pytest.mark.parametrize("name", EXTERNAL)
-def test_external_data(name: str, tmp_path: Path) -> None:
-    code, weight = EXTERNAL[name]
+def external_folder(tmp_path: Path) -> Path:
+    """A model's folder with files, links and traps for external data; gives the model's path."""
     folder = tmp_path / "model"
     (folder / "sub").mkdir(parents=True)
     (tmp_path / "secret.bin").write_bytes(b"12345678")
@@ -301,7 +300,13 @@ def test_external_data(name: str, tmp_path: Path) -> None:
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
     (folder / "up").symlink_to(tmp_path)
     os.mkfifo(folder / "pipe")
-    path = folder / "m.onnx"
+    return folder / "m.onnx"
+
+
+@pytest.mark.parametrize("name", EXTERNAL)
+def test_external_data(name: str, tmp_path: Path) -> None:
+    code, weight = EXTERNAL[name]
+    path = external_folder(tmp_path)
     for proto in (weighted(weight), model([node("Constant", "", "y", value=weight)])):
         path.write_bytes(proto.SerializeToString())
         assert {found[0] for found in findings_of(path)} == {code}
