@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 import torch
-from tests.handoff.handoff_programs import built_attention, export
 
 from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.handoff import save_pt2, to_torch
 from onnx2torch_mlir.handoff.atomic import replacing
 from onnx2torch_mlir.handoff.context import parse
 from onnx2torch_mlir.handoff.tensor_file import save_tensors
+from tests.handoff.handoff_programs import built_attention, export
 
 
 def names(folder):

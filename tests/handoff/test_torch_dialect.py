@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from tests.handoff.handoff_programs import Attention, built_attention, export
 
 from onnx2torch_mlir import isolation
 from onnx2torch_mlir.core.builder import ProgramBuilder
@@ -14,6 +13,7 @@ from onnx2torch_mlir.core.subprograms import scan
 from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.handoff import to_torch
 from onnx2torch_mlir.handoff.context import parse
+from tests.handoff.handoff_programs import Attention, built_attention, export
 
 SIZES = [(1, 1), (2, 7), (7, 2), (1, 2), (2, 1)]
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.handoff.handoff_programs import Attention, built_attention, export
 
 from onnx2torch_mlir.diagnostics import Refusal, Severity
 from onnx2torch_mlir.handoff import to_dialect
 from onnx2torch_mlir.handoff.context import new_context
 from onnx2torch_mlir.handoff.upstream import _Search
+from tests.handoff.handoff_programs import Attention, built_attention, export
 
 CNN = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.MaxPool2d(2))
 
