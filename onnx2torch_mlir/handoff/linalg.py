@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,21 +45,23 @@ def to_linalg(lowered: _Lowered, *, weights: Weights = "inline") -> MlirModule:
     module = parse(lowered.bytecode)
     function = ir.SymbolTable(module.operation)["main"].operation
     names = [(INPUT_ATTRIBUTE, spec.name) for spec in lowered.inputs]
+    tensors = {} if weights == "args" else {weight.name: _tensor(weight) for weight in lowered.weights}
     if weights == "inline":
-        _inline(function, lowered)
+        _inline(function, lowered, tensors)
     else:
         names += [(WEIGHT_ATTRIBUTE, weight.name) for weight in lowered.weights]
     name_arguments(function, names)
-    data = {weight.name: _tensor(weight) for weight in lowered.weights} if weights == "external" else None
-    return MlirModule(module, dialect="linalg", weights=data)
+    if weights == "external":
+        return MlirModule(module, dialect="linalg", weights=tensors)
+    return MlirModule(module, dialect="linalg", referenced=list(tensors.values()))
 
 
-def _inline(function: Any, lowered: _Lowered) -> None:
+def _inline(function: Any, lowered: _Lowered, tensors: Mapping[str, torch.Tensor]) -> None:
     entry = function.regions[0].blocks[0]
     first = len(lowered.inputs)
     with function.context, ir.Location.unknown():
         for weight, argument in zip(lowered.weights, list(entry.arguments)[first:], strict=True):
-            value = elements(_tensor(weight), weight.name, ir.RankedTensorType(argument.type).element_type)
+            value = elements(tensors[weight.name], weight.name, ir.RankedTensorType(argument.type).element_type)
             constant = ir.Operation.create(
                 "arith.constant",
                 [argument.type],

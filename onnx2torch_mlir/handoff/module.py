@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,17 +34,20 @@ class MlirModule:
         dialect: str,
         weights: Mapping[str, torch.Tensor] | None = None,
         findings: Iterable[Finding] = (),
+        referenced: Sequence[torch.Tensor] = (),
         keep: Any = None,
     ) -> None:
         """Wrap ``source``: a ``torch_mlir.ir.Module``, its bytecode or text, or the `Path` of a file with one.
 
-        ``findings`` are warnings about what the module does not say. ``keep`` is kept alive as long as the module:
-        what its memory or file belongs to.
+        ``findings`` are warnings about what the module does not say. ``referenced`` are the tensors whose memory the
+        module's constants point into: they need not stay in memory while it is written. ``keep`` is kept alive as long
+        as the module: what its memory or file belongs to.
         """
         self.dialect = dialect
         self.weights: Mapping[str, torch.Tensor] = weights or {}
         self.findings = tuple(findings)
         self._source = source
+        self._referenced = tuple(referenced)
         self._keep = keep
         self._module: Any = None
 
@@ -114,8 +117,10 @@ class MlirModule:
         elif isinstance(self._source, bytes):
             path.write_bytes(self.bytecode())
         else:
-            # By path: a file object would be given a copy of every weight.
-            self.module.operation.write_bytecode(str(path))
+            from onnx2torch_mlir.handoff.paging import ReleasingFile
+
+            with path.open("wb") as file:
+                self.module.operation.write_bytecode(ReleasingFile(file, self._referenced))
 
     def _write_text(self, path: Path) -> None:
         with path.open("wb") as file:

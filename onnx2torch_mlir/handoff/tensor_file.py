@@ -16,6 +16,7 @@ import torch
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.handoff.atomic import replacing
 from onnx2torch_mlir.handoff.elements import as_array
+from onnx2torch_mlir.handoff.paging import page_out
 
 _DTYPES = {
     torch.bool: "BOOL",
@@ -63,3 +64,4 @@ def save_tensors(tensors: Mapping[str, torch.Tensor], path: str | os.PathLike[st
             rest = as_array(tensor).reshape(-1).view(np.uint8).data
             while rest:
                 rest = rest[file.write(rest) :]
+            page_out([tensor])

@@ -89,6 +89,7 @@ def import_core(
         importer.module,
         dialect="torch",
         weights=tensors if weights == "external" else None,
+        referenced=list(tensors.values()) if weights == "inline" else (),
         findings=[
             Finding("O2M-H004", f"left out: {message}", severity=Severity.WARNING) for message in importer.left_out
         ],

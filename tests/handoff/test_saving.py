@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.handoff import save_pt2, to_torch
 from onnx2torch_mlir.handoff.atomic import replacing
 from onnx2torch_mlir.handoff.context import parse
+from onnx2torch_mlir.handoff.paging import page_out
 from onnx2torch_mlir.handoff.tensor_file import save_tensors
 from tests.handoff.handoff_programs import built_attention, export
 
@@ -89,3 +91,15 @@ def test_bad_paths_of_pt2_files_are_refused(tmp_path, name, code):
     with pytest.raises(Refusal, match=code):
         save_pt2(export(torch.relu, torch.ones(2)), tmp_path / name)
     assert not names(tmp_path)
+
+
+def test_paging_out_loses_nothing(tmp_path: Path) -> None:
+    data = np.arange(3 << 20, dtype=np.float32)
+    data.tofile(tmp_path / "data")
+    mapped = torch.from_numpy(np.memmap(tmp_path / "data", np.float32, mode="c"))
+    mapped[:10] = -1
+    anonymous = torch.from_numpy(data.copy())
+    empty = torch.zeros(0)
+    page_out([mapped, mapped[5:7], anonymous, empty])
+    assert torch.equal(anonymous, torch.from_numpy(data))
+    assert torch.equal(mapped[10:], anonymous[10:]) and bool((mapped[:10] == -1).all())
