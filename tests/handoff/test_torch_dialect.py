@@ -20,7 +20,7 @@ SIZES = [(1, 1), (2, 7), (7, 2), (1, 2), (2, 1)]
 
 def run_upstream(module, cases):
     arrays = [[tensor.numpy() for tensor in inputs] for inputs in cases]
-    return isolation.call("upstream_linalg:run", module.bytecode(), arrays)
+    return isolation.call("tests.handoff.upstream_linalg:run", module.bytecode(), arrays)
 
 
 def test_dynamic_views_are_right_at_every_size_after_upstreams_own_lowering():

@@ -15,6 +15,7 @@ from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine.compiler import (
     arguments,
     assertions,
+    brain_floats,
     floats,
     fusion,
     kernels,
@@ -67,7 +68,7 @@ def build(program: bytes) -> dict[str, Any]:
                 raise ValueError("the LLVM module is not valid")
         times.stage("llvm dialect")
         with passes.findings_of("code generation", diagnostics):
-            code = _generate(module)
+            code = _generate(brain_floats.as_bits(module))
         times.stage("llvm")
     return {"object": code, "messages": messages, "results": ranks, "seconds": times.seconds}
 

@@ -1,0 +1,39 @@
+"""bfloat16 as 16-bit integers in the finished LLVM module.
+
+By then all arithmetic on bf16 is done in f32 and the conversions are integer operations, so that a bf16 is only loaded,
+stored, passed on and cast to its bits. Left as a float type, LLVM's code generator may still widen and narrow such values,
+by a routine of a compiler's run-time library that most systems lack.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from torch_mlir import ir
+
+_CONSTANT = re.compile(r"llvm\.mlir\.constant\(([^\s():]+) : bf16\) : bf16")
+_TYPE = re.compile(r"\bbf16\b|(?<=x)bf16\b")
+
+
+def as_bits(module: ir.Module) -> ir.Module:
+    """``module`` itself if it has no bf16, else a copy of it in which every bf16 is an i16."""
+    text = module.operation.get_asm(enable_debug_info=True, assume_verified=True)
+    if "bf16" not in text:
+        return module
+    lines = [line if "llvm.mlir.global" in line else _retyped(line) for line in text.splitlines()]
+    with module.context:
+        return ir.Module.parse("\n".join(lines))
+
+
+def _retyped(line: str) -> str:
+    return _TYPE.sub("i16", _CONSTANT.sub(_integer, line))
+
+
+def _integer(match: re.Match[str]) -> str:
+    written = match[1]
+    if written.lower().startswith("0x"):
+        bits = int(written, 16)
+    else:
+        bits = struct.unpack("<I", struct.pack("<f", float(written)))[0] >> 16
+    return f"llvm.mlir.constant({bits - (bits >> 15 << 16)} : i16) : i16"
