@@ -135,3 +135,14 @@ def test_every_dtype_passes_through():
         first, second = programs.run(body, [(dtype, (programs.N,))], [(dtype, (programs.N,))] * 2, [x])
         assert first.dtype == x.dtype and np.array_equal(first, x) and np.array_equal(second, x)
         assert not np.shares_memory(first, x) and not np.shares_memory(first, second)
+
+
+def test_constants_of_two_types_with_like_names():
+    """bf16 is i16 in the finished module; the globals of both types have names that differ in the type only."""
+    body = """
+  %c = arith.constant dense<[1.5, -2.0, 0.0]> : tensor<3xbf16>
+  %d = arith.constant dense<[7, 8, 9]> : tensor<3xi16>
+  return %c, %d : tensor<3xbf16>, tensor<3xi16>"""
+    outputs = [(torch.bfloat16, (3,)), (torch.int16, (3,))]
+    first, second = programs.run(body, [(torch.float32, (1,))], outputs, [np.zeros(1, np.float32)])
+    assert first.astype(np.float32).tolist() == [1.5, -2.0, 0.0] and second.tolist() == [7, 8, 9]

@@ -13,7 +13,8 @@ import struct
 from torch_mlir import ir
 
 _CONSTANT = re.compile(r"llvm\.mlir\.constant\(([^\s():]+) : bf16\) : bf16")
-_TYPE = re.compile(r"\bbf16\b|(?<=x)bf16\b")
+_TYPE = re.compile(r"@[\w.$]+|\bbf16\b|(?<=\dx)bf16\b")
+"""The type, or a symbol: names such as ``@__constant_2xbf16`` stay."""
 
 
 def as_bits(module: ir.Module) -> ir.Module:
@@ -27,7 +28,8 @@ def as_bits(module: ir.Module) -> ir.Module:
 
 
 def _retyped(line: str) -> str:
-    return _TYPE.sub("i16", _CONSTANT.sub(_integer, line))
+    retyped = _CONSTANT.sub(_integer, line)
+    return _TYPE.sub(lambda match: match[0] if match[0].startswith("@") else "i16", retyped)
 
 
 def _integer(match: re.Match[str]) -> str:

@@ -9,13 +9,16 @@ from onnx2torch_mlir.engine.compiler.walks import functions, nested
 
 
 def legalize(module: ir.Module) -> None:
-    """Rewrite ``truncf`` from f64 to a 16-bit float and ``fma`` on 16-bit floats by way of f32."""
+    """Rewrite conversions between f64 and 16-bit floats, and ``fma`` on 16-bit floats, by way of f32."""
     narrow = (ir.F16Type.get(), ir.BF16Type.get())
     for function in functions(module):
         for operation in list(nested(function)):
             if operation.name == "arith.truncf" and isinstance(operation.operands[0].type, ir.F64Type):
                 if operation.results[0].type in narrow:
                     _truncate_in_two_steps(operation)
+            elif operation.name == "arith.extf" and isinstance(operation.results[0].type, ir.F64Type):
+                if operation.operands[0].type in narrow:
+                    _extend_in_two_steps(operation)
             elif operation.name == "math.fma" and operation.results[0].type in narrow:
                 _fma_in_f32(operation)
 
@@ -36,6 +39,14 @@ def select_as_bits(module: ir.Module) -> None:
                     result = arith.BitcastOp(operation.results[0].type, chosen).result
                 operation.results[0].replace_all_uses_with(result)
                 operation.erase()
+
+
+def _extend_in_two_steps(operation: ir.Operation) -> None:
+    with ir.InsertionPoint(operation), operation.location:
+        single = arith.ExtFOp(ir.F32Type.get(), operation.operands[0]).result
+        result = arith.ExtFOp(ir.F64Type.get(), single).result
+    operation.results[0].replace_all_uses_with(result)
+    operation.erase()
 
 
 def _truncate_in_two_steps(operation: ir.Operation) -> None:
