@@ -39,16 +39,13 @@ def convert(
     Raises:
         Refusal: with every finding, if one of them is an error.
     """
-    from onnx2torch_mlir.conversion import convert as convert_loaded
     from onnx2torch_mlir.model import read
+    from onnx2torch_mlir.program import convert as convert_loaded
 
     report = Report() if report is None else report
     with report.stage("read"):
         loaded = read(model)
-    with report.stage("convert"):
-        converted = convert_loaded(loaded, dims=dims, constants=_tensors(constants))
-    report.extend(converted.findings)
-    return CoreProgram(converted.exported, converted.inputs, converted.outputs, converted.dim_names, report)
+    return convert_loaded(loaded, dims=dims, constants=_tensors(constants), report=report)
 
 
 def check(
@@ -72,12 +69,8 @@ def compile(
     Raises:
         Refusal: what `convert` raises; what has no lowering; what the compiler refuses.
     """
-    from onnx2torch_mlir.engine import compile as compile_lowered
-
     program = model if isinstance(model, CoreProgram) else convert(model, dims=dims)
-    lowered = program.lowered
-    with program.report.stage("compile"):
-        return compile_lowered(lowered, threads=threads or 1)
+    return program.compile(threads=1 if threads is None else threads)
 
 
 def verify(model: Source, inputs: Mapping[str, Array] | None = None, **options: Any) -> VerifyReport:

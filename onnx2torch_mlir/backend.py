@@ -10,30 +10,27 @@ https://onnx.ai/onnx/api/backend.html for what the functions promise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx.backend.base
 from onnx import helper
 
-from onnx2torch_mlir.conversion import Converted, check, convert
+from onnx2torch_mlir.conversion import check
 from onnx2torch_mlir.diagnostics import Refusal, Severity, refuse
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.model.sources import Source
+from onnx2torch_mlir.program import Runnable, convert
 
 Array = np.ndarray[Any, Any]
-
-
-class _Runnable(Protocol):
-    def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]: ...
 
 
 class BackendRep(onnx.backend.base.BackendRep):
     """A prepared model."""
 
-    def __init__(self, run: _Runnable, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        self._run = run
+    def __init__(self, program: Runnable, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        self._program = program
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
 
@@ -57,7 +54,7 @@ class BackendRep(onnx.backend.base.BackendRep):
             inputs = [inputs]
         if len(inputs) != len(self.inputs):
             raise refuse("O2M-U003", f"the model has {len(self.inputs)} inputs, {len(inputs)} are given")
-        results = self._run(list(inputs))
+        results = self._program.run(list(inputs))
         named: Any = onnx.backend.base.namedtupledict("Outputs", list(self.outputs))
         return named(*results)
 
@@ -95,9 +92,9 @@ class Backend(onnx.backend.base.Backend):
         """
         if not cls.supports_device(device):
             raise refuse("O2M-U001", f"there is no device {device}; the only one is CPU", case=device)
-        converted = convert(read(model), dims=dims)
-        run = _eager(converted) if eager else _native(converted, threads)
-        return BackendRep(run, [spec.name for spec in converted.inputs], [spec.name for spec in converted.outputs])
+        program = convert(read(model), dims=dims)
+        runnable = program.eager() if eager else program.compile(threads=1 if threads is None else threads)
+        return BackendRep(runnable, [spec.name for spec in program.inputs], [spec.name for spec in program.outputs])
 
     @classmethod
     def run_model(cls, model: Source, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
@@ -150,21 +147,6 @@ def _newest_opset(domain: str) -> int:
     versions = onnx.defs.onnx_opset_version() if domain in ("", "ai.onnx") else 1
     schemas = [schema.since_version for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == domain]
     return max([versions, *schemas])
-
-
-def _native(converted: Converted, threads: int | None) -> _Runnable:
-    from onnx2torch_mlir.engine import compile as compile_engine
-    from onnx2torch_mlir.lowering import lower
-
-    lowered = lower(converted.exported)
-    engine = compile_engine(lowered) if threads is None else compile_engine(lowered, threads=threads)
-    return engine.run
-
-
-def _eager(converted: Converted) -> _Runnable:
-    from onnx2torch_mlir.verification.eager import EagerProgram
-
-    return EagerProgram(converted).run
 
 
 is_compatible = Backend.is_compatible

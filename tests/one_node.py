@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-import torch
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from onnx2torch_mlir.conversion import Converted, convert, from_numpy
-from onnx2torch_mlir.families.dtypes import torch_dtype
 from onnx2torch_mlir.model import read
+from onnx2torch_mlir.program import CoreProgram, convert
 
 Array = np.ndarray[Any, Any]
 
@@ -69,18 +67,19 @@ def reference(model: onnx.ModelProto, feeds: dict[str, Array]) -> list[Array]:
         return list(ReferenceEvaluator(model).run(None, feeds))
 
 
-def eager(converted: Converted, arrays: Sequence[Array]) -> list[torch.Tensor]:
-    """The core program's outputs in eager PyTorch."""
-    tensors = [from_numpy(a, torch_dtype(helper.np_dtype_to_tensor_dtype(a.dtype))) for a in arrays]
-    return list(converted.exported.module(check_guards=False)(*tensors))
+def eager(program: CoreProgram, arrays: Sequence[Any]) -> list[Array]:
+    """The core program's outputs in eager PyTorch, small floats widened."""
+    return [widened(item) for item in program.eager().run(list(arrays))]
 
 
-def to_array(tensor: torch.Tensor) -> Array:
-    """A tensor as NumPy, small floats widened."""
-    tensor = tensor.detach()
-    if tensor.dtype.is_floating_point and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
-        tensor = tensor.float()
-    return tensor.numpy()
+def native_run(program: CoreProgram, arrays: Sequence[Any]) -> list[Array]:
+    """The program's outputs through Linalg and native code, small floats widened."""
+    return [widened(item) for item in program.compile().run(list(arrays))]
+
+
+def widened(array: Any) -> Any:
+    """An array of a type that NumPy does not know (bfloat16, float8) in float32; another as it is."""
+    return array.astype(np.float32) if isinstance(array, np.ndarray) and array.dtype.isbuiltin == 2 else array
 
 
 def agrees(
@@ -97,7 +96,7 @@ def agrees(
     expected: Sequence[Array | None] | None = None,
     native: bool = True,
     **attributes: Any,
-) -> Converted:
+) -> CoreProgram:
     """Convert one node and assert that its numbers are the reference's; gives the program for further questions.
 
     ``expected`` replaces the reference (None inside skips an output); ``native=False`` stays in eager PyTorch.
@@ -107,10 +106,10 @@ def agrees(
     )
     feeds = {f"in{i}": value for i, value in enumerate(inputs) if value is not None and i not in known}
     wanted = list(expected) if expected is not None else reference(model, feeds)
-    converted = convert(read(model))
-    runs = [[to_array(item) for item in eager(converted, list(feeds.values()))]]
+    program = convert(read(model))
+    runs = [eager(program, list(feeds.values()))]
     if native:
-        runs.append(native_run(converted, list(feeds.values())))
+        runs.append(native_run(program, list(feeds.values())))
     for results in runs:
         assert len(results) == len(wanted)
         for index, (result, want) in enumerate(zip(results, wanted, strict=True)):
@@ -126,13 +125,4 @@ def agrees(
                 rtol=rtol,
                 atol=atol,
             )
-    return converted
-
-
-def native_run(converted: Converted, arrays: Sequence[Array]) -> list[Array]:
-    """The program's outputs through Linalg and native code."""
-    from onnx2torch_mlir.engine import compile as compile_engine
-    from onnx2torch_mlir.lowering import lower
-
-    engine = compile_engine(lower(converted.exported))
-    return [item if item.dtype.isbuiltin == 1 else item.astype(np.float32) for item in engine.run(list(arrays))]
+    return program

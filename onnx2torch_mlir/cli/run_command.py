@@ -23,8 +23,8 @@ def _run(session: Session) -> int:
     if options.output is not None and not options.output.endswith(".npz"):
         raise refuse("O2M-U001", "outputs are written as .npz", case=options.output)
     from onnx2torch_mlir.model import read
+    from onnx2torch_mlir.program import prepare
     from onnx2torch_mlir.verification import generate_inputs, load_inputs, statistics
-    from onnx2torch_mlir.verification.runs import prepare
     from onnx2torch_mlir.verification.verify import as_tensors
 
     with session.busy(f"running {options.model}"):

@@ -29,10 +29,10 @@ from onnx2torch_mlir.model import (
     read,
     value_type_of,
 )
+from onnx2torch_mlir.program import prepare
 from onnx2torch_mlir.specs import SpecTable
 from onnx2torch_mlir.verification.comparison import Comparison, compare
 from onnx2torch_mlir.verification.reference import run_reference
-from onnx2torch_mlir.verification.runs import prepare
 
 WIDTH = 64
 

@@ -17,6 +17,7 @@ from onnx2torch_mlir.diagnostics import Finding, NodeRef, Report, refuse
 from onnx2torch_mlir.families.dtypes import torch_dtype
 from onnx2torch_mlir.model import LoadedModel, read
 from onnx2torch_mlir.model.sources import Source
+from onnx2torch_mlir.program import prepare
 from onnx2torch_mlir.specs import SpecTable
 from onnx2torch_mlir.verification import reproducer as reproducers
 from onnx2torch_mlir.verification.bisection import Divergence, bisect
@@ -24,7 +25,6 @@ from onnx2torch_mlir.verification.comparison import Comparison, compare, statist
 from onnx2torch_mlir.verification.inputs import generate_inputs, load_inputs, load_outputs
 from onnx2torch_mlir.verification.reference import run_reference
 from onnx2torch_mlir.verification.report import VerifyReport
-from onnx2torch_mlir.verification.runs import prepare
 
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Any] | Sequence[Any] | str | os.PathLike[str] | None

@@ -8,9 +8,9 @@ import pytest
 from onnx import TensorProto as T
 from onnx import helper as h
 
-from onnx2torch_mlir.conversion import convert
 from onnx2torch_mlir.model import read
-from tests.one_node import eager, native_run, reference, to_array
+from onnx2torch_mlir.program import convert
+from tests.one_node import eager, native_run, reference
 
 
 def check(nodes, inputs, outputs, feeds, *, initializers=(), opset=17, eagerly=True):
@@ -21,7 +21,7 @@ def check(nodes, inputs, outputs, feeds, *, initializers=(), opset=17, eagerly=T
     arrays = [feeds[spec.name] for spec in converted.inputs]
     runs = [native_run(converted, arrays)]
     if eagerly:
-        runs.append([to_array(item) for item in eager(converted, arrays)])
+        runs.append(eager(converted, arrays))
     for results in runs:
         for result, want in zip(results, wanted, strict=True):
             np.testing.assert_allclose(result, want, rtol=1e-5)

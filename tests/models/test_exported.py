@@ -12,9 +12,8 @@ from onnx2torch_mlir import Refusal
 from onnx2torch_mlir.cli.main import main
 from onnx2torch_mlir.engine.arrays import numpy_dtype
 from onnx2torch_mlir.model import read
+from onnx2torch_mlir.program import EagerProgram, Runnable
 from onnx2torch_mlir.verification import compare, generate_inputs, run_reference
-from onnx2torch_mlir.verification.eager import EagerProgram
-from onnx2torch_mlir.verification.runs import Runnable
 from tests.models.conftest import CASES, Built, case_name
 from tests.models.transformer_models import POSITIONS
 
@@ -37,7 +36,7 @@ def agrees_at_every_size(built: Built, program: Runnable) -> None:
 
 
 def test_eager_agrees_with_onnxruntime_at_every_size(built: Built) -> None:
-    agrees_at_every_size(built, EagerProgram(built.program))  # type: ignore[arg-type]
+    agrees_at_every_size(built, EagerProgram(built.program))
 
 
 def test_one_compiled_program_agrees_with_onnxruntime_at_every_size(built: Built) -> None:

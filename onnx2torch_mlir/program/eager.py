@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from onnx2torch_mlir.conversion import Converted, from_numpy
+from onnx2torch_mlir.conversion import from_numpy
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine.arrays import Array, from_anything, numpy_dtype
 
+if TYPE_CHECKING:
+    from onnx2torch_mlir.program.core_program import CoreProgram
+
 
 class EagerProgram:
-    """Runs a converted model in eager PyTorch; the interface is the native engine's."""
+    """Runs a program in eager PyTorch; the interface is the native engine's."""
 
-    def __init__(self, converted: Converted) -> None:
-        self.inputs = converted.inputs
-        self.outputs = converted.outputs
-        self._exported = converted.exported
+    def __init__(self, program: CoreProgram) -> None:
+        self.inputs = program.inputs
+        self.outputs = program.outputs
+        self._exported = program.exported
 
     @functools.cached_property
     def _module(self) -> Any:

@@ -14,8 +14,14 @@ from onnx2torch_mlir.core.signature import TensorSpec
 from onnx2torch_mlir.diagnostics import Report, refuse
 
 if TYPE_CHECKING:
+    import torch
+
+    from onnx2torch_mlir.engine import Engine
     from onnx2torch_mlir.handoff import MlirModule
     from onnx2torch_mlir.lowering import Lowered
+    from onnx2torch_mlir.model import LoadedModel
+    from onnx2torch_mlir.program.eager import EagerProgram
+    from onnx2torch_mlir.specs import SpecTable
 
 Weights = Literal["inline", "args", "external"]
 
@@ -75,6 +81,24 @@ class CoreProgram:
         with self.report.stage(f"emit {dialect}"):
             return to_dialect(self.exported, dialect, weights=weights)
 
+    def compile(self, *, threads: int = 1) -> Engine:
+        """Native code for this machine's CPU.
+
+        Raises:
+            Refusal: with everything that has no lowering; what the compiler refuses.
+        """
+        from onnx2torch_mlir.engine import compile as compile_lowered
+
+        lowered = self.lowered
+        with self.report.stage("compile"):
+            return compile_lowered(lowered, threads=threads)
+
+    def eager(self) -> EagerProgram:
+        """The program in eager PyTorch, without any MLIR."""
+        from onnx2torch_mlir.program.eager import EagerProgram
+
+        return EagerProgram(self)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the program as a ``.pt2`` file (`torch.export.save`)."""
         from onnx2torch_mlir.handoff import save_pt2
@@ -83,3 +107,28 @@ class CoreProgram:
 
     def __str__(self) -> str:
         return str(self.exported)
+
+
+def convert(
+    loaded: LoadedModel,
+    *,
+    dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, torch.Tensor] | None = None,
+    table: SpecTable | None = None,
+    report: Report | None = None,
+) -> CoreProgram:
+    """The program of a loaded model; its weights are not read.
+
+    ``dims`` pins named dims to numbers; ``constants`` gives inputs their contents; ``report`` takes the stage and the
+    findings.
+
+    Raises:
+        Refusal: with every finding, if one of them is an error.
+    """
+    from onnx2torch_mlir.conversion import convert as convert_loaded
+
+    report = Report() if report is None else report
+    with report.stage("convert"):
+        converted = convert_loaded(loaded, dims=dims, constants=constants, table=table)
+    report.extend(converted.findings)
+    return CoreProgram(converted.exported, converted.inputs, converted.outputs, converted.dim_names, report)
