@@ -104,7 +104,7 @@ def contents(builder: ProgramBuilder, value: Value, parameter: Input, name: str)
     if need in (Need.SIZE, Need.SIZES):
         sizes = value.dims()
         if sizes is None:
-            sizes = _run_time_sizes(builder, value, name)
+            sizes = _run_time_sizes(builder, value, name, single=need is Need.SIZE)
         return sizes[0] if need is Need.SIZE else sizes
     known = value.tensor
     if known is None:
@@ -120,10 +120,13 @@ def contents(builder: ProgramBuilder, value: Value, parameter: Input, name: str)
     return flat if need in (Need.INTS, Need.FLOATS) else flat[0]
 
 
-def _run_time_sizes(builder: ProgramBuilder, value: Value, name: str) -> list[Any]:
+def _run_time_sizes(builder: ProgramBuilder, value: Value, name: str, *, single: bool) -> list[Any]:
     count = 1
     if value.rank == 1:
         length = value.shape[0]
+        if single:
+            builder.require_equal(length, 1, f"number of elements of {name}")
+            length = 1
         if not isinstance(length, int):
             raise refuse(
                 "O2M-C004",

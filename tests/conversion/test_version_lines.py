@@ -168,7 +168,7 @@ LINES = [
         Side(11, [X[None]], [X], {"axes": [0]}, dynamic=False),
         Side(13, [X[None], ints(0)], [X], known=(1,), dynamic=False),
     ),
-    Line("TopK", Side(1, [X], TOP, {"k": 2, "axis": 1}), Side(10, [X, ints(2)], TOP, {"axis": 1}, known=(1,))),
+    Line("TopK", Side(1, [X], TOP, {"k": 2, "axis": 1}), Side(10, [X, ints(2)], TOP, {"axis": 1})),
     Line("Unsqueeze", Side(11, [X], [X[:, None]], {"axes": [1]}), Side(13, [X, ints(1)], [X[:, None]], known=(1,))),
     Line(
         "Upsample",
