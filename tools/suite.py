@@ -3,8 +3,11 @@
 python -m tools.suite                          all 2033 cases, natively
 python -m tools.suite --eager                  the core programs in eager PyTorch, without MLIR
 python -m tools.suite -k reduce_ --kind node   the cases whose names match a pattern
+python -m tools.suite --dynamic                every dim of the inputs a symbol (without the light models)
+python -m tools.suite --baked                  run-time parameters (axes, sizes, weights …) as initializers
 python -m tools.suite --failures-by-reason     what fails, grouped by reason, the largest group first
 python -m tools.suite --json results.json      the results in a file; --from results.json reads them back
+python -m tools.suite --baked --against results.json   … and exit with 1 where a case that passed there fails
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from rich.table import Table
 from tests.suite.cases import KINDS, load_cases
 from tests.suite.execution import CaseResult
 from tests.suite.pool import run_cases
+from tests.suite.rewriting import baked, dynamic
 
 
 def main() -> int:
@@ -49,7 +53,7 @@ def main() -> int:
                 text = f"{item.kind}/{item.name}: {item.stage} {item.code} {item.op} [{item.case}] {item.reason}"
                 console.print(text, markup=False, soft_wrap=True)
     console.print(f"{time.perf_counter() - start:.0f} s", style="dim")
-    return 0
+    return 0 if options.against is None else _print_lost(console, results, options.against)
 
 
 def _options() -> argparse.Namespace:
@@ -61,6 +65,10 @@ def _options() -> argparse.Namespace:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--eager", action="store_true", help="in eager PyTorch instead of natively")
     how.add_argument("--native", action="store_true", help="natively (the default)")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--dynamic", action="store_true", help="with symbolic dims")
+    form.add_argument("--baked", action="store_true", help="with run-time parameters as initializers")
+    parser.add_argument("--against", type=Path, metavar="FILE", help="name the cases that passed in these results and fail")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--failures-by-reason", action="store_true")
     parser.add_argument("--top", type=int, default=60, help="how many groups of failures to show")
@@ -71,7 +79,10 @@ def _options() -> argparse.Namespace:
 
 
 def _run(options: argparse.Namespace, kinds: tuple[str, ...]) -> list[CaseResult]:
-    cases = [case for case in load_cases(kinds) if re.search(options.k, case.name)]
+    cases = load_cases(kinds)
+    if options.dynamic or options.baked:
+        cases = (dynamic if options.dynamic else baked)(cases)
+    cases = [case for case in cases if re.search(options.k, case.name)]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     terminal = Console(stderr=True)
     with Progress(*columns, console=terminal, disable=not terminal.is_terminal) as progress:
@@ -96,6 +107,17 @@ def _print_summary(console: Console, results: list[CaseResult]) -> None:
         share = f"{100 * count['pass'] / max(1, len(items)):.1f}"
         table.add_row(name, str(len(items)), str(count["pass"]), share, *(str(count[stage] or "") for stage in stages))
     console.print(table)
+
+
+def _print_lost(console: Console, results: list[CaseResult], against: Path) -> int:
+    before = [CaseResult(**item) for item in json.loads(against.read_text())]
+    passed = {(item.kind, item.name) for item in before if item.stage == "pass"}
+    lost = [item for item in results if item.stage != "pass" and (item.kind, item.name) in passed]
+    for item in lost:
+        text = f"lost: {item.kind}/{item.name}: {item.stage} {item.code} {item.reason}"
+        console.print(text, markup=False, soft_wrap=True)
+    console.print(f"{len(lost)} of the cases that passed in {against.name} fail")
+    return 1 if lost else 0
 
 
 def _print_reasons(console: Console, results: list[CaseResult], top: int) -> None:
