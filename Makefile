@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint types architecture specs coverage bench clean
+.PHONY: demo test check lint types architecture specs coverage bench fuzz clean
 
 demo: $(STAMP)
 	$(BIN)/python tools/demo.py
@@ -29,6 +29,9 @@ specs: $(STAMP)
 
 coverage: $(STAMP)
 	$(BIN)/python tools/measure_coverage.py
+
+fuzz: $(STAMP)
+	$(BIN)/python -m tools.fuzz_ops --draws 50 --reproducers out/fuzz --json out/fuzz.json
 
 bench: $(STAMP)
 	$(BIN)/python tools/bench/import_speed.py

@@ -1,0 +1,138 @@
+"""One case, run natively and held against the references. Runs in a worker process."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnx2torch_mlir.isolation import TaskFailed, Worker, WorkerCrashed, WorkerTimeout
+from tools.fuzz_ops.case import Array, Case
+
+TASK = "tools.fuzz_ops.execute:run"
+REFERENCE_TASK = "tools.fuzz_ops.execute:reference"
+TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a case ended: the fields of a record (see the package), and in ``detail`` more than one line."""
+
+    outcome: str
+    reached: str = ""
+    code: str = ""
+    reason: str = ""
+    detail: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether something has to be mended."""
+        return self.outcome in ("differ", "traceback", "crash")
+
+
+def judge(worker: Worker, case: Case) -> Verdict:
+    """The verdict on ``case``, run in ``worker``; a process that ends is a verdict too."""
+    try:
+        verdict: Verdict = worker.call(TASK, case, timeout=TIMEOUT)
+        return verdict
+    except (WorkerCrashed, WorkerTimeout) as crash:
+        try:
+            worker.call(REFERENCE_TASK, case, timeout=TIMEOUT)
+        except (WorkerCrashed, WorkerTimeout):
+            return Verdict("both-refuse", reason="the reference's process ended")
+        except Exception:
+            pass
+        return Verdict("crash", reason=str(crash).strip().splitlines()[0])
+    except TaskFailed as failure:
+        return Verdict("traceback", reason=str(failure).strip().splitlines()[-1], detail=str(failure))
+
+
+def run(case: Case) -> Verdict:
+    """Convert, compile and run ``case``, and compare."""
+    from onnx2torch_mlir.diagnostics import Refusal
+
+    try:
+        model = case.model()
+        found = reference(case)
+    except Refusal as refusal:
+        model, found = None, None
+        why = refusal.findings[0].reason
+    except Exception as error:
+        return Verdict("both-refuse", reason=f"no model: {type(error).__name__}: {error}")
+    ours = _ours(case, model if model is not None else case.model())
+    if found is None:
+        # A model that no reference takes must not end in a traceback either.
+        return ours if isinstance(ours, Verdict) and ours.outcome == "traceback" else Verdict("both-refuse", reason=why)
+    if isinstance(ours, Verdict):
+        return ours
+    difference = _difference(ours, found.outputs)
+    if not difference:
+        return Verdict("agree", "ran")
+    if found.name.startswith("onnxruntime"):
+        second = _evaluated(case)
+        if second is not None and not _difference(ours, second):
+            return Verdict("disputed", "ran", reason=f"as onnx.reference; {found.name}: {difference}")
+    return Verdict("differ", "ran", reason=f"{difference} ({found.name})")
+
+
+def reference(case: Case) -> Any:
+    """The `ReferenceRun` of ``case``."""
+    from onnx2torch_mlir.verification.reference import run_reference
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return run_reference(case.model(), case.feeds())
+
+
+def _evaluated(case: Case) -> list[Any] | None:
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [np.asarray(item) for item in ReferenceEvaluator(case.model()).run(None, case.feeds())]
+    except Exception:
+        return None
+
+
+def _ours(case: Case, model: onnx.ModelProto) -> list[Array] | Verdict:
+    from onnx2torch_mlir.diagnostics import Refusal, Severity
+    from onnx2torch_mlir.model import read
+    from onnx2torch_mlir.program import convert
+
+    reached = ""
+    try:
+        program = convert(read(model))
+        reached = "converted"
+        engine = program.compile()
+        reached = "lowered"
+        feeds: Mapping[str, Array] = case.feeds()
+        return list(engine.run(feeds))
+    except Refusal as refusal:
+        errors = [finding for finding in refusal.findings if finding.severity is Severity.ERROR] or refusal.findings
+        first = errors[0]
+        outcome = "traceback" if first.code == "O2M-C009" else "refused"
+        return Verdict(outcome, reached, first.code, f"[{first.case}] {first.reason}" if first.case else first.reason)
+    except Exception as error:
+        line = str(error).strip().splitlines()
+        reason = f"{type(error).__name__}: {line[0] if line else ''}"
+        return Verdict("traceback", reached, type(error).__name__, reason, traceback.format_exc())
+
+
+def _difference(ours: list[Any], theirs: list[Any]) -> str:
+    from onnx2torch_mlir.verification.comparison import compare
+
+    if len(ours) != len(theirs):
+        return f"{len(ours)} outputs, the reference has {len(theirs)}"
+    for index, (mine, their) in enumerate(zip(ours, theirs, strict=True)):
+        if isinstance(their, list) or isinstance(mine, list) or their is None:
+            continue
+        compared = compare(f"out{index}", mine, their)
+        if not compared.agrees:
+            return compared.reason()
+    return ""

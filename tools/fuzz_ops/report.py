@@ -1,0 +1,97 @@
+"""What a run found: records for other tools, reproducers, and a table to read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from onnx2torch_mlir.diagnostics import Refusal, refuse
+from onnx2torch_mlir.specs import Action
+from onnx2torch_mlir.verification import reproducer
+from tools.fuzz_ops import OUTCOMES, group_of
+from tools.fuzz_ops.case import Case
+from tools.fuzz_ops.execute import Verdict
+from tools.fuzz_ops.hunt import Hunt, Target
+
+
+def records(hunts: Sequence[Hunt], skipped: Sequence[Target]) -> list[dict[str, Any]]:
+    """The records of the JSON form (see the package); draws that ended alike are counted in one."""
+    counted = Counter(_key(item.target, case, verdict) for item in hunts for case, verdict in item.drawn)
+    names = ("domain", "op", "since", "version", "dtype", "group", "dynamic", "outcome", "reached", "code", "reason")
+    found = [{**dict(zip(names, key, strict=True)), "count": count} for key, count in counted.items()]
+    for target in skipped:
+        refused = is_refused(target)
+        key = (target.domain, target.op, target.since, 0, "", "", False, "refused row" if refused else "no strategy", "", "")
+        reason = target.row.reason if target.row is not None and refused else ""
+        found.append({**dict(zip(names, (*key, reason), strict=True)), "count": 0})
+    return found
+
+
+def is_refused(target: Target) -> bool:
+    """Whether the row itself refuses the operator."""
+    return target.row is not None and target.row.action is Action.REFUSE
+
+
+def _key(target: Target, case: Case, verdict: Verdict) -> tuple[Any, ...]:
+    reason = verdict.reason if verdict.outcome in ("refused", "traceback", "crash", "differ") else ""
+    kind = (case.opset, case.dtype, group_of(case.dtype), case.dynamic)
+    outcome = (verdict.outcome, verdict.reached, verdict.code, reason[:200])
+    return (target.domain, target.op, target.since, *kind, *outcome)
+
+
+def write_reproducer(folder: Path, case: Case, verdict: Verdict, index: int) -> Path | None:
+    """A folder with the one-node model, its inputs, and the command that shows the failure."""
+    code = verdict.code if verdict.code.startswith("O2M-") else "O2M-C009"
+    finding = refuse(code, verdict.detail or verdict.reason, case=case.command()).findings[0]
+    name = folder / f"{case.op}-{case.opset}_{verdict.outcome}_{index}"
+    try:
+        return reproducer.write(name, case.model(), case.feeds(), command="verify", findings=[finding])
+    except Refusal:
+        return None
+
+
+def print_report(console: Console, hunts: Sequence[Hunt], skipped: Sequence[Target], seconds: float) -> None:
+    """The failures one by one, the refusals by code and reason, and the totals."""
+    refusals: dict[tuple[str, str, str], list[Case]] = {}
+    for item in hunts:
+        for case, verdict in item.drawn:
+            if verdict.outcome == "refused":
+                refusals.setdefault((verdict.code, case.op, verdict.reason[:110]), []).append(case)
+    if refusals:
+        table = Table("n", "code", "operator", "refused because", "for example")
+        for (code, op, reason), cases in sorted(refusals.items(), key=lambda pair: -len(pair[1]))[:60]:
+            table.add_row(str(len(cases)), code, op, reason, min(cases, key=lambda case: case.size).command()[:140])
+        console.print(table, markup=False)
+    for item in hunts:
+        for case, verdict in item.failures:
+            console.print(
+                f"{verdict.outcome}: {case.command()}\n    {verdict.code} {verdict.reason}", markup=False, soft_wrap=True
+            )
+    for item in hunts:
+        if item.note:
+            console.print(f"{item.target}: the strategy failed: {item.note}", markup=False, soft_wrap=True)
+    bare = [target for target in skipped if not is_refused(target)]
+    if bare:
+        console.print(f"no strategy ({len(bare)}): {', '.join(map(str, bare))}", markup=False, soft_wrap=True)
+    quiet = [str(item.target) for item in hunts if not any(v.outcome != "both-refuse" for _, v in item.drawn)]
+    if quiet:
+        console.print(f"no reference ran any draw of: {', '.join(quiet)}", markup=False, soft_wrap=True)
+    console.print(_totals(hunts, skipped, seconds), markup=False, soft_wrap=True)
+
+
+def _totals(hunts: Sequence[Hunt], skipped: Sequence[Target], seconds: float) -> str:
+    outcomes = Counter(verdict.outcome for item in hunts for _, verdict in item.drawn)
+    codes = Counter(verdict.code for item in hunts for _, verdict in item.drawn if verdict.outcome == "refused")
+    told = ", ".join(f"{outcome} {outcomes[outcome]}" for outcome in OUTCOMES if outcomes[outcome])
+    by_code = f" (refused: {', '.join(f'{code} {count}' for code, count in codes.most_common())})" if codes else ""
+    refused = sum(map(is_refused, skipped))
+    return (
+        f"{len(hunts)} rows, {sum(outcomes.values())} draws in {seconds:.0f} s: {told}{by_code}; "
+        f"{sum(len(item.failures) for item in hunts)} kinds of failure; "
+        f"{refused} rows refuse, {len(skipped) - refused} have no strategy"
+    )

@@ -1,0 +1,26 @@
+"""How a node of each operator is drawn: one function by operator, in files by family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from onnx2torch_mlir.specs import DEFAULT_DOMAIN, Row
+from tools.fuzz_ops.draw import Draw
+from tools.fuzz_ops.strategies import elementwise, movement, reduction
+
+Strategy = Callable[[Draw], None]
+
+STRATEGIES: dict[str, Strategy] = {
+    op: strategy for module in (elementwise, reduction, movement) for op, strategy in module.STRATEGIES.items()
+}
+"""By operator of the default domain."""
+
+
+def strategy_of(domain: str, op: str, row: Row | None) -> Strategy | None:
+    """How a node of ``op`` is drawn: its own function, or for a row of the elementwise family the schema alone."""
+    if domain != DEFAULT_DOMAIN:
+        return None
+    found = STRATEGIES.get(op)
+    if found is None and row is not None and row.target.startswith("onnx2torch_mlir.families.elementwise."):
+        return elementwise.pointwise
+    return found
