@@ -102,6 +102,8 @@ class GraphConverter:
         row = self.table.find(node.domain or "", node.op_type, version.since_version)
         if row is not None and row.action is Action.REFUSE:
             raise refuse("O2M-C002", row.reason)
+        if row is not None and row.action is Action.HOST:
+            raise refuse("O2M-C011", row.reason)
         if row is None and not version.function:
             raise refuse(
                 "O2M-C001",

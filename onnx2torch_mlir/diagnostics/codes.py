@@ -127,6 +127,11 @@ CODES: dict[str, Code] = {
             8: ("unsupported type", "A value of this kind (sequence, optional, string …) cannot be represented here."),
             9: ("internal error in a converter", "A converter failed in a way it should not; please report it."),
             10: ("declared dim is not true", "The model declares a dim that its own computation contradicts."),
+            11: (
+                "runs on the host",
+                "No tensor compiler can express this node: it runs on the host, between the compiled parts of the model.",
+            ),
+            12: ("no host implementation", "The node has to run on the host, and nothing there can run it."),
         },
     ),
     **_table(
@@ -147,6 +152,10 @@ CODES: dict[str, Code] = {
             2: ("upstream crashed", "An upstream MLIR pipeline ended its process; yours was not touched."),
             3: ("weights do not fit the form", "The chosen weight storage cannot carry this program."),
             4: ("checks left out", "The dialect has no assertions; what the program asserts about sizes is not checked."),
+            5: (
+                "nodes run on the host",
+                "The model is no single program: nodes that run on the host stand between its compiled parts.",
+            ),
         },
     ),
     **_table(

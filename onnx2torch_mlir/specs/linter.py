@@ -24,6 +24,7 @@ class Outcome(StrEnum):
 
     ROW = "row"
     FUNCTION = "function"
+    HOST = "host"
     REFUSED = "refused"
     UNEXPLAINED = "unexplained"
 
@@ -38,7 +39,7 @@ class Resolution:
 
     @property
     def reason(self) -> str:
-        """Why the version is not converted; empty where it is."""
+        """Why the version is not converted (refused, or run on the host); empty where it is."""
         if self.outcome is Outcome.UNEXPLAINED:
             return f"there is neither a row nor a function body for {self.version}"
         return self.row.reason if self.row is not None else ""
@@ -49,7 +50,7 @@ def resolve(table: SpecTable, version: OperatorVersion) -> Resolution:
     row = table.find(version.domain, version.op, version.since_version)
     if row is None:
         return Resolution(version, Outcome.FUNCTION if version.function else Outcome.UNEXPLAINED)
-    outcomes = {Action.REFUSE: Outcome.REFUSED, Action.FUNCTION: Outcome.FUNCTION}
+    outcomes = {Action.REFUSE: Outcome.REFUSED, Action.FUNCTION: Outcome.FUNCTION, Action.HOST: Outcome.HOST}
     return Resolution(version, outcomes.get(row.action, Outcome.ROW), row)
 
 
@@ -92,7 +93,7 @@ def _lint_row(row: Row, operator: Operator, older: Row | None) -> Iterator[Findi
         for version in versions:
             if not version.function:
                 yield _bad("O2M-S001", row, f"{version} has no function body to expand")
-    elif row.action is not Action.REFUSE:
+    elif row.action not in (Action.REFUSE, Action.HOST):
         yield from _lint_names(row, versions)
         for version in versions:
             yield from _lint_attributes(row, version)

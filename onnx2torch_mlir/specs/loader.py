@@ -27,6 +27,7 @@ _KINDS: dict[str, str] = {
     "convert": "module.function",
     "refuse": "a sentence",
     "function": "true",
+    "host": "a sentence",
     "core": "the name of a primitive",
     "options": "a mapping of names to values",
     "attributes": "a mapping of names to values",
@@ -144,7 +145,7 @@ class _Reader:
             self.bad(line, f"{op}: exactly one of {', '.join(_ACTIONS)} is needed, found {found}")
         if until is not None and since is not None and until < since:
             self.document.report("O2M-S004", line, f"{op}: the range {since}..{until} is empty")
-        if actions and actions[0] in (Action.REFUSE, Action.FUNCTION):
+        if actions and actions[0] in (Action.REFUSE, Action.FUNCTION, Action.HOST):
             for key in _BOUND_KEYS:
                 if key in fields:
                     self.bad(line, f"{op}: {key!r} has no meaning beside {actions[0]!r}")
@@ -170,7 +171,7 @@ class _Reader:
             until=until,
             action=action,
             target=f"{self.prefixes[action]}.{value}" if action in self.prefixes else "",
-            reason=value if action is Action.REFUSE else "",
+            reason=value if action in (Action.REFUSE, Action.HOST) else "",
             options=options,
             attributes={name: _as_attribute(default) for name, default in attributes.items()},
             constants=fields.get("constants", ()),

@@ -11,12 +11,13 @@ from onnx2torch_mlir.specs.changes import Change
 
 
 class Action(StrEnum):
-    """The four things a row can say about its operator; the values are the YAML keys."""
+    """The five things a row can say about its operator; the values are the YAML keys."""
 
     FAMILY = "family"
     CONVERT = "convert"
     REFUSE = "refuse"
     FUNCTION = "function"
+    HOST = "host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Row:
     """A row: the operator, the inclusive range of since_versions it speaks for (``until`` None: open), and what to do.
 
     ``target`` is the dotted path of the Python function for ``FAMILY`` and ``CONVERT``; ``reason`` the sentence for
-    ``REFUSE``. ``options`` are keyword arguments from the row (``core`` among them), ``attributes`` the defaults of the
+    ``REFUSE`` and ``HOST``. ``options`` are keyword arguments from the row (``core`` among them), ``attributes`` the defaults of the
     node's attributes, ``constants`` the ONNX names of inputs whose contents must be known, ``ignore`` attributes that
     carry no meaning. ``file`` and ``line`` say where the row is written.
     """
