@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from onnx2torch_mlir.isolation import Worker
-from onnx2torch_mlir.specs import Outcome, OperatorVersion, Row, default_ledger, default_table, resolve
+from onnx2torch_mlir.specs import OperatorVersion, Outcome, Row, default_ledger, default_table, resolve
 from tools.fuzz_ops.case import Case
 from tools.fuzz_ops.draw import Draw
 from tools.fuzz_ops.execute import Verdict, judge

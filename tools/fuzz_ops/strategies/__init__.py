@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from onnx2torch_mlir.specs import DEFAULT_DOMAIN, Row
 from tools.fuzz_ops.draw import Draw
-from tools.fuzz_ops.strategies import elementwise, movement, reduction
+from tools.fuzz_ops.strategies import algebra, elementwise, image, indexing, movement, networks, reduction, windows
+
+_MODULES = (elementwise, reduction, movement, windows, algebra, indexing, image, networks)
 
 Strategy = Callable[[Draw], None]
 
-STRATEGIES: dict[str, Strategy] = {
-    op: strategy for module in (elementwise, reduction, movement) for op, strategy in module.STRATEGIES.items()
-}
+STRATEGIES: dict[str, Strategy] = {op: strategy for module in _MODULES for op, strategy in module.STRATEGIES.items()}
 """By operator of the default domain."""
 
 

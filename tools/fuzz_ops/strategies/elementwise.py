@@ -136,7 +136,7 @@ def where(d: Draw) -> None:
 
 def softmax(d: Draw) -> None:
     """Softmax, LogSoftmax, Hardmax: an axis of either sign (before 11 only not negative)."""
-    shape = d.shape(1 if d.version.since_version < 13 else 1, 5)
+    shape = d.shape(1, 5)
     axis = d.axis(len(shape))
     d.attribute("axis", axis if d.version.since_version >= 11 else axis % len(shape))
     if "axis" not in d.attributes and d.version.since_version < 13 and len(shape) < 2:
@@ -208,6 +208,11 @@ def dropout(d: Draw) -> None:
         d.outputs = (True, True)
 
 
+_BY_SCHEMA = """
+    BitShift Div IsInf Mean Pow Celu Elu Gelu HardSigmoid HardSwish LeakyRelu Mish Selu Shrink Softplus Softsign Swish
+    SwiGLU ThresholdedRelu
+"""
+
 STRATEGIES = {
     "Mod": mod,
     "Clip": clip,
@@ -221,11 +226,5 @@ STRATEGIES = {
     "Identity": identity,
     "BitCast": bitcast,
     "Dropout": dropout,
-    **{
-        op: pointwise
-        for op in (
-            "BitShift Div IsInf Mean Pow Celu Elu Gelu HardSigmoid HardSwish LeakyRelu Mish Selu Shrink Softplus Softsign"
-            " Swish ThresholdedRelu Scale"
-        ).split()
-    },
+    **dict.fromkeys(_BY_SCHEMA.split(), pointwise),
 }
