@@ -9,9 +9,9 @@ import torch
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.dims import maximum
-from onnx2torch_mlir.core.shapes import TensorType
+from onnx2torch_mlir.core.loops import no_trips, repeat, settle
 from onnx2torch_mlir.core.signature import Dim
-from onnx2torch_mlir.core.subprograms import SubGraph, SubProgramBuilder, while_loop
+from onnx2torch_mlir.core.subprograms import Body, SubGraph
 from onnx2torch_mlir.core.subprograms import cond as cond_operator
 from onnx2torch_mlir.core.subprograms import scan as scan_operator
 from onnx2torch_mlir.core.values import Value
@@ -40,32 +40,44 @@ class _StopsEarly(Exception):
 
 
 def loop(g: ProgramBuilder, m: Value | None, cond: Value | None, *initial: Value, body: SubGraph) -> list[Value]:
-    """ONNX Loop.
+    """ONNX Loop: unrolled if it makes few trips, as is known now; else a scan over the trips or, where sizes change or the
+    body decides when to stop, a while loop.
 
     Source: https://onnx.ai/onnx/operators/onnx__Loop.html
 
     Raises:
-        Refusal: O2M-C003 for a loop whose carried values change shape an unknown number of times.
+        Refusal: O2M-C003 for a loop whose carried values change their dtype or rank an unknown number of times.
     """
-    start = True if cond is None else cond.known()
-    if isinstance(start, list):
-        start = start[0]
-    if start is False:
-        return _unrolled(g, 0, list(initial), body)
-    trips = None if m is None else m.dims()
-    if start is not None and trips is not None and isinstance(trips[0], int) and trips[0] <= UNROLL_LIMIT:
+
+    def step(b: ProgramBuilder, values: list[Value]) -> list[Value]:
+        return body(b, [values[0], b.scalar(True, torch.bool), *values[1:]])
+
+    carried = list(initial)
+    start = g.scalar(True, torch.bool) if cond is None else g.reshape(cond, [])
+    limit = None if m is None else g.reshape(m, [])
+    if start.known() is False:
+        limit = g.scalar(0, torch.int64)
+    trips = None if limit is None else limit.dims()
+    if start.tensor is not None and trips is not None and isinstance(trips[0], int) and 0 < trips[0] <= UNROLL_LIMIT:
         with contextlib.suppress(_StopsEarly), g.table.attempt():
-            return _unrolled(g, trips[0], list(initial), body)
-    if m is not None:
-        with contextlib.suppress(_StopsEarly), g.table.attempt():
-            return _counted(g, _count(g, m, cond if start is None else None), list(initial), body)
-    return _general(g, m, cond, list(initial), body)
+            return _unrolled(g, trips[0], carried, step)
+    turn = settle(g, step, carried)
+    if trips is not None and isinstance(trips[0], int) and trips[0] <= 0:
+        return [*carried, *no_trips(g, turn)]
+    if limit is not None and turn.goes_on and not turn.grows(carried) and not turn.pinned and turn.stacks_evenly(g):
+        return _counted(g, _count(g, limit, start), carried, step)
+    carries, stacked = repeat(g, limit, start, step, carried, turn)
+    if limit is not None and turn.goes_on and stacked:
+        g.require_equal(stacked[0].shape[0], _count(g, limit, start), f"trips of {g.origin}")
+    return [*carries, *stacked]
 
 
-def _unrolled(g: ProgramBuilder, trips: int, carried: list[Value], body: SubGraph) -> list[Value]:
+def _unrolled(g: ProgramBuilder, trips: int, carried: list[Value], step: Body) -> list[Value]:
     stacks: list[list[Value]] = []
     for trip in range(trips):
-        go_on, *results = body(g, [g.scalar(trip, torch.int64), g.scalar(True, torch.bool), *carried])
+        number = g.scalar(trip, torch.int64)
+        with g.turn(number):
+            go_on, *results = step(g, [number, *carried])
         if go_on.known() is None:
             raise _StopsEarly
         outputs = results[len(carried) :]
@@ -73,74 +85,25 @@ def _unrolled(g: ProgramBuilder, trips: int, carried: list[Value], body: SubGrap
         stacks = stacks or [[] for _ in outputs]
         for stack, output in zip(stacks, outputs, strict=True):
             stack.append(g.unsqueeze(output, 0))
-        if not _truth(go_on):
+        if not bool(go_on.tensor.reshape(-1)[0]):  # type: ignore[union-attr]
             break
-    if not stacks and body.outputs > len(carried) + 1:
-        return [*carried, *_no_trips(g, carried, body)]
     return [*carried, *(g.cat(stack, 0) for stack in stacks)]
 
 
-def _count(g: ProgramBuilder, m: Value, cond: Value | None) -> Dim:
-    """How often the body runs if it does not stop by itself: not at all where ``cond`` is false at the start."""
-    trips = g.reshape(m, [])
-    if cond is not None:
-        trips = g.where(g.reshape(cond, []), trips, 0)
+def _count(g: ProgramBuilder, limit: Value, start: Value) -> Dim:
+    """How often the body runs if it does not stop by itself: not at all where ``start`` is false."""
+    trips = limit if start.tensor is not None else g.where(start, limit, 0)
     known = trips.dims()
     return maximum(known[0], 0) if known is not None else g.item(g.maximum(trips, 0))
 
 
-def _truth(value: Value) -> bool:
-    return bool(value.tensor.reshape(-1)[0])  # type: ignore[union-attr]
+def _counted(g: ProgramBuilder, count: Dim, carried: list[Value], step: Body) -> list[Value]:
+    def turn(b: ProgramBuilder, values: list[Value]) -> list[Value]:
+        with b.turn(values[-1]):
+            return step(b, [values[-1], *values[:-1]])[1:]
 
-
-def _no_trips(g: ProgramBuilder, carried: list[Value], body: SubGraph) -> list[Value]:
-    """The empty scan outputs of a loop that never runs: types from converting the body once, aside."""
-    aside = SubProgramBuilder(g)
-    trip = aside.parameter("trip", TensorType(torch.int64, ()))
-    inside = [aside.parameter("carry", TensorType(value.dtype, value.shape)) for value in carried]
-    _, *results = body(aside, [trip, aside.scalar(True, torch.bool), *inside])
-    return [g.full([0, *value.shape], 0, value.dtype) for value in results[len(carried) :]]
-
-
-def _counted(g: ProgramBuilder, count: Dim, carried: list[Value], body: SubGraph) -> list[Value]:
-    def step(b: ProgramBuilder, values: list[Value]) -> list[Value]:
-        go_on, *results = body(b, [values[-1], b.scalar(True, torch.bool), *values[:-1]])
-        if go_on.known() is None or not _truth(go_on):
-            raise _StopsEarly
-        return results
-
-    carries, stacked = scan_operator(g, step, carried, [g.arange(0, count)], count)
+    carries, stacked = scan_operator(g, turn, carried, [g.arange(0, count)], count)
     return [*carries, *stacked]
-
-
-def _general(
-    g: ProgramBuilder, m: Value | None, cond: Value | None, carried: list[Value], body: SubGraph
-) -> list[Value]:
-    if body.outputs > len(carried) + 1:
-        raise refuse(
-            "O2M-C003",
-            "a loop that decides at run time when to stop and also has scan outputs, whose length is not known",
-            case="scan outputs",
-        )
-    go_on = g.scalar(True, torch.bool) if cond is None else g.reshape(cond, [])
-    limit = None if m is None else g.reshape(m, [])
-
-    def test(b: ProgramBuilder, values: list[Value]) -> list[Value]:
-        trip, running = values[0], values[1]
-        return [running if limit is None else b.binary("logical_and", running, b.binary("lt", trip, limit))]
-
-    def step(b: ProgramBuilder, values: list[Value]) -> list[Value]:
-        running, *results = body(b, values)
-        for before, after in zip(values[2:], results, strict=True):
-            if before.rank != after.rank:
-                raise refuse("O2M-C003", f"a carried value changes its rank from {before.rank} to {after.rank}")
-            for own, new in zip(before.shape, after.shape, strict=True):
-                b.require_equal(own, new, "size of a value carried by a loop")
-        return [b.add(values[0], 1), b.reshape(running, []), *results]
-
-    types = [TensorType(torch.int64, ()), TensorType(torch.bool, ())]
-    types += [TensorType(value.dtype, value.shape) for value in carried]
-    return while_loop(g, test, step, [g.scalar(0, torch.int64), go_on, *carried], types)[2:]
 
 
 def scan(

@@ -246,6 +246,15 @@ class DimTable:
             self._equalities = before
             raise
 
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """Forget, after the block, the equalities that were recorded in it: a branch or a body need not run at all."""
+        before = dict(self._equalities)
+        try:
+            yield
+        finally:
+            self._equalities = before
+
     def simplify(self, dim: Dim) -> Dim:
         """``dim`` with what the program asserts about its symbols put in."""
         if isinstance(dim, int) or not self._equalities:

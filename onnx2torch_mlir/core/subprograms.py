@@ -68,6 +68,8 @@ class SubProgramBuilder(ProgramBuilder):
         super().__init__(parent.table)
         self.parent = parent
         self.origin = parent.origin
+        self.trips = parent.trips
+        self.streams = parent.streams
         self.symbols = _CapturingSymbols(self)
         self.captured: list[torch.fx.Node] = []
         self._inner: dict[torch.fx.Node, torch.fx.Node] = {}
@@ -77,7 +79,9 @@ class SubProgramBuilder(ProgramBuilder):
         """A placeholder of the body."""
         node = self.graph.placeholder(self._unique(name))
         self._anchor = node
-        return self._value(node, type_.dtype, type_.shape, name)
+        value = self._value(node, type_.dtype, type_.shape, name)
+        value.element = type_.element
+        return value
 
     def adopt(self, value: Value) -> torch.fx.Node:
         """A node in this program for a value of an outer one."""
@@ -140,35 +144,57 @@ def scan(
         Refusal: O2M-C003 where a carry changes its type.
     """
     inner = SubProgramBuilder(g)
-    carries = [inner.parameter(f"carry{i}", TensorType(value.dtype, value.shape)) for i, value in enumerate(init)]
+    carried = [TensorType(value.dtype, value.shape, value.element) for value in init]
+    carries = [inner.parameter(f"carry{i}", type_) for i, type_ in enumerate(carried)]
     elements = [
-        inner.parameter(f"element{i}", TensorType(value.dtype, value.shape[1:])) for i, value in enumerate(sequences)
+        inner.parameter(f"element{i}", TensorType(value.dtype, value.shape[1:], value.element))
+        for i, value in enumerate(sequences)
     ]
     for element, sequence in zip(elements, sequences, strict=True):
         element.contiguous = sequence.contiguous
     for carry in carries:
         carry.contiguous = False
-    results = body(inner, [*carries, *elements])
-    types = [TensorType(value.dtype, value.shape) for value in results]
-    for before, after in zip(carries, types, strict=False):
-        if before.dtype is not after.dtype or before.rank != len(after.shape):
-            raise refuse("O2M-C003", f"a value carried by a loop changes from {before!r} to {after}")
-        for own, new in zip(before.shape, after.shape, strict=True):
-            inner.require_equal(own, new, "size of a value carried by a loop")
-    for item in types[len(init) :]:
-        if any(isinstance(size, sympy.Expr) and not _outside(g, size) for size in item.shape):
-            raise refuse("O2M-C003", f"a scan output whose size each step decides: {list(map(str, item.shape))}")
-    module = inner.module(results)
-    carried = [TensorType(value.dtype, value.shape) for value in init]
-    stacked = [TensorType(item.dtype, (length, *item.shape)) for item in types[len(init) :]]
+    with g.table.inside():
+        results = body(inner, [*carries, *elements])
+        types = [TensorType(value.dtype, tuple(map(g.simplify, value.shape)), value.element) for value in results]
+        for carry, result in zip(carries, results, strict=False):
+            require_same(inner, carry, result)
+        for result, item in zip(results[len(init) :], types[len(init) :], strict=True):
+            if not all(known_around(g, size) for size in item.shape):
+                raise refuse("O2M-C003", f"each step decides the size of the scan output {described(g, result)}")
+        module = inner.module(results)
+    stacked = [TensorType(item.dtype, (length, *item.shape), item.element) for item in types[len(init) :]]
     operands = ([g.node_of(value) for value in init], [g.node_of(value) for value in sequences], tuple(inner.captured))
     outputs = g.emit_higher_order(torch.ops.higher_order.scan, "scan_body", [module], operands, (*carried, *stacked))
     return list(outputs[: len(init)]), list(outputs[len(init) :])
 
 
-def _outside(g: ProgramBuilder, size: sympy.Expr) -> bool:
-    """Whether the program around a loop knows the size."""
-    return all(g.symbols.is_bound(symbol) for symbol in size.free_symbols)
+def known_around(g: ProgramBuilder, size: Dim) -> bool:
+    """Whether ``g``, the program around a branch or a body, can compute a size that is used inside."""
+    return isinstance(size, int) or all(g.symbols.is_bound(symbol) for symbol in size.free_symbols)
+
+
+def check_carried(g: ProgramBuilder, before: Value | TensorType, after: Value) -> None:
+    """Refuse (O2M-C003) a carried value whose dtype or rank changes."""
+    if (before.dtype, before.element, len(before.shape)) != (after.dtype, after.element, after.rank):
+        what = "rank" if (before.dtype, before.element) == (after.dtype, after.element) else "dtype"
+        first = described(g, before)
+        raise refuse("O2M-C003", f"a value carried by a loop changes its {what}: {first} becomes {described(g, after)}")
+
+
+def require_same(b: ProgramBuilder, before: Value | TensorType, after: Value) -> None:
+    """Assert that a carried value keeps its sizes; refuse (O2M-C003) one whose dtype or rank changes."""
+    check_carried(b, before, after)
+    for own, new in zip(before.shape, after.shape, strict=True):
+        b.require_equal(own, new, "size of a value carried by a loop")
+
+
+def described(g: ProgramBuilder, value: Value | TensorType) -> str:
+    """A value for a message: its ONNX name, element type and dims, as ``y float[N, 3]``."""
+    word = value.element or str(value.dtype).removeprefix("torch.").replace("_", "")
+    word = {"float32": "float", "float64": "double"}.get(word, word)
+    name = f"{value.name} " if isinstance(value, Value) and value.name else ""
+    return f"{name}{word}[{', '.join(g.table.describe(g.simplify(size)) for size in value.shape)}]"
 
 
 def cond(g: ProgramBuilder, condition: Value, bodies: tuple[Body, Body]) -> list[Value]:
@@ -182,19 +208,27 @@ def cond(g: ProgramBuilder, condition: Value, bodies: tuple[Body, Body]) -> list
         Refusal: O2M-C003 where the two give different dtypes or ranks.
     """
     builders = [SubProgramBuilder(g), SubProgramBuilder(g)]
-    results = [body(builder, []) for body, builder in zip(bodies, builders, strict=True)]
-    for builder, result in zip(builders, results, strict=True):
-        for value in result:
-            builder.node_of(value)
+    results = []
+    for body, builder in zip(bodies, builders, strict=True):
+        with g.table.inside():
+            results.append(body(builder, []))
+            for value in results[-1]:
+                builder.node_of(value)
     types = []
     for first, second in zip(*results, strict=True):
-        if first.dtype is not second.dtype or first.rank != second.rank:
-            raise refuse("O2M-C003", f"the branches give {first!r} and {second!r}")
+        if (first.dtype, first.element, first.rank) != (second.dtype, second.element, second.rank):
+            what = "ranks" if (first.dtype, first.element) == (second.dtype, second.element) else "dtypes"
+            one, other = described(g, first), described(g, second)
+            raise refuse(
+                "O2M-C003",
+                f"the branches give values of different {what} where one has to come out: {one} if true, {other} if false",
+                case=what,
+            )
         shape = tuple(
-            a if a == b else g.table.new_symbol(f"size of {g.origin}")
+            a if a == b and known_around(g, a) else g.table.new_symbol(f"size of {g.origin}")
             for a, b in zip(first.shape, second.shape, strict=True)
         )
-        types.append(TensorType(first.dtype, shape))
+        types.append(TensorType(first.dtype, shape, first.element))
     captured: list[torch.fx.Node] = list(dict.fromkeys(node for builder in builders for node in builder.captured))
     modules = [
         _with_operands(builder, captured).module(result) for builder, result in zip(builders, results, strict=True)
@@ -222,33 +256,40 @@ def _with_operands(builder: SubProgramBuilder, captured: Sequence[torch.fx.Node]
 
 
 def while_loop(
-    g: ProgramBuilder, condition: Body, body: Body, init: Sequence[Value], types: Sequence[TensorType] | None = None
+    g: ProgramBuilder,
+    condition: Body,
+    body: Body,
+    init: Sequence[Value],
+    types: Sequence[TensorType] | None = None,
+    results: Sequence[TensorType] | None = None,
 ) -> list[Value]:
     """Run ``body`` on the carries as long as ``condition`` (a 0-d bool of them) holds; gives the last carries.
 
-    ``types`` are the carries' types inside, where they are wider than those of ``init`` (a size that changes is a symbol).
+    ``types`` are the carries' types at the start of every turn, where they are wider than those of ``init``: a size that
+    changes is a symbol that is used for nothing else. ``results`` are the types after the loop, with symbols of their own.
 
     Source: `torch._higher_order_ops.while_loop`.
 
     Raises:
         Refusal: O2M-C003 where a carry changes its dtype or rank.
     """
-    types = list(types or [TensorType(value.dtype, value.shape) for value in init])
+    types = list(types or [TensorType(value.dtype, value.shape, value.element) for value in init])
+    results = list(results or types)
     builders = [SubProgramBuilder(g), SubProgramBuilder(g)]
-    results = []
+    outcomes = []
     for builder, function in zip(builders, (condition, body), strict=True):
-        carries = [builder.parameter(f"carry{i}", type_) for i, type_ in enumerate(types)]
-        for carry in carries:
-            carry.contiguous = False
-        results.append(function(builder, carries))
-        for value in results[-1]:
-            builder.node_of(value)
-    for before, after in zip(types, results[1], strict=True):
-        if before.dtype is not after.dtype or len(before.shape) != after.rank:
-            raise refuse("O2M-C003", f"a value carried by a loop changes from {before} to {after!r}")
+        with g.table.inside():
+            carries = [builder.parameter(f"carry{i}", type_) for i, type_ in enumerate(types)]
+            for carry in carries:
+                carry.contiguous = False
+            outcomes.append(function(builder, carries))
+            for value in outcomes[-1]:
+                builder.node_of(value)
+    for before, after in zip(types, outcomes[1], strict=True):
+        check_carried(g, before, after)
     captured = list(dict.fromkeys(node for builder in builders for node in builder.captured))
     modules = []
-    for builder, result in zip(builders, results, strict=True):
+    for builder, outcome in zip(builders, outcomes, strict=True):
         placeholders = [node for node in builder.graph.nodes if node.op == "placeholder"][: len(types)]
         last = placeholders[-1]
         for outer in captured:
@@ -256,7 +297,7 @@ def while_loop(
             last.append(node)
             last = node
         builder._anchor = last
-        modules.append(builder.module(result, bare=builder is builders[0]))
+        modules.append(builder.module(outcome, bare=builder is builders[0]))
     operands = (tuple(g.node_of(value) for value in init), tuple(captured))
-    outputs = g.emit_higher_order(torch.ops.higher_order.while_loop, "loop", modules, operands, tuple(types))
+    outputs = g.emit_higher_order(torch.ops.higher_order.while_loop, "loop", modules, operands, tuple(results))
     return list(outputs)
