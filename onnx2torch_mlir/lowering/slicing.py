@@ -172,6 +172,9 @@ def pad(ctx: Context, x: Operand, low: Sequence[Dim], high: Sequence[Dim], value
     if all(w == 0 for w in (*low, *high)):
         return x
     shape = [to_dim(d + lo + hi) for d, lo, hi in zip(x.shape, low, high, strict=True)]
+    if 0 in x.shape:
+        # tensor.pad would insert the empty tensor behind the end of the result, which bufferization refuses.
+        return ctx.fill(value, x.dtype, shape)
     groups = [ctx.slots(part) for part in (low, high)]
     operation = ctx.b.op(
         "tensor.pad",

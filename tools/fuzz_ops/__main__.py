@@ -78,6 +78,8 @@ def hunt_all(wanted: Sequence[Target], options: argparse.Namespace) -> list[Hunt
                     outcomes = [verdict.outcome for _, verdict in found[index].drawn]
                     told = ", ".join(f"{name} {outcomes.count(name)}" for name in dict.fromkeys(outcomes))
                     print(f"{target}: {told} {found[index].note}", file=sys.stderr, flush=True)
+                    for case, verdict in found[index].failures:
+                        print(f"  {verdict.outcome}: {case.command()}\n    {verdict.reason}", file=sys.stderr, flush=True)
         finally:
             worker.close()
 

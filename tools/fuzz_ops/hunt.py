@@ -85,7 +85,7 @@ def hunt(target: Target, worker: Worker, *, draws: int, seed: int, special: bool
     while len(result.drawn) < draws and time.monotonic() < until and rounds < 12:
         rounds += 1
         before = len(result.drawn)
-        search = _Search(result, worker, draws, seen, until)
+        search = _Search(result, worker, draws, seen, until, shrink_seconds)
         _run(search, target, strategy, seed + 7919 * rounds, max(1, draws - before), special)
         if search.smallest is not None:
             result.failures.append(search.smallest)
@@ -105,6 +105,7 @@ class _Search:
     draws: int
     seen: set[str]
     until: float
+    shrink_seconds: float
     kind: str = ""
     shrink_until: float = 0.0
     smallest: tuple[Case, Verdict] | None = None
@@ -126,7 +127,7 @@ class _Search:
         self.result.drawn.append((case, verdict))
         if verdict.failed and signature(verdict) not in self.seen:
             self.kind = signature(verdict)
-            self.shrink_until = min(time.monotonic() + SHRINK_SECONDS, self.until)
+            self.shrink_until = min(time.monotonic() + self.shrink_seconds, self.until)
             self.smallest = case, verdict
             raise _Failed
 

@@ -38,9 +38,8 @@ def is_refused(target: Target) -> bool:
 
 
 def _key(target: Target, case: Case, verdict: Verdict) -> tuple[Any, ...]:
-    reason = verdict.reason if verdict.outcome in ("refused", "traceback", "crash", "differ") else ""
     kind = (case.opset, case.dtype, group_of(case.dtype), case.dynamic)
-    outcome = (verdict.outcome, verdict.reached, verdict.code, reason[:200])
+    outcome = (verdict.outcome, verdict.reached, verdict.code, verdict.reason[:200])
     return (target.domain, target.op, target.since, *kind, *outcome)
 
 

@@ -260,7 +260,7 @@ def one_hot(d: Draw) -> None:
     shape = d.shape(0, 3)
     depth = d.integer(1, 6)
     d.attribute("axis", d.integer(-len(shape) - 1, len(shape)))
-    d.tensor("indices", shape, low=-depth, high=depth - 1)
+    d.give("indices", d.indices(d.dtype(d.formal("indices").type), shape, depth))
     kind = d.dtype(d.formal("depth").type)
     rank = d.choose(((), (1,)))
     d.parameter("depth", depth if rank == () else [depth], dtype=kind)

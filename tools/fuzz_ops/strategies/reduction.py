@@ -10,8 +10,12 @@ def reduce(d: Draw) -> None:
     since = d.version.since_version
     shape = d.shape(0 if since >= 18 else 1, 5, smallest=0 if since >= 20 or d.version.op in _SUMS else 1)
     data = d.version.inputs[0].name
-    prod = d.version.op == "ReduceProd"
-    d.tensor(data, shape, low=-3 if prod else None, high=3 if prod else None)
+    # What integers that overflow give is not defined, nor the logarithm of a sum of negative ones.
+    low, high = {"ReduceProd": (-3, 3), "ReduceMax": (None, None), "ReduceMin": (None, None), "ReduceSum": (None, None)}.get(
+        d.version.op, (1, 9) if d.version.op == "ReduceLogSum" else (-9, 9)
+    )
+    whole = d.dtype(d.formal(data).type).lstrip("u").startswith("int")
+    d.tensor(data, shape, low=low if whole else None, high=high if whole else None)
     axes = d.axes(len(shape), empty=d.has_input("axes"))
     if since < 11:
         axes = [axis % len(shape) for axis in axes]
