@@ -64,7 +64,7 @@ def constant_of_shape(g: ProgramBuilder, shape: Sizes, *, value: Value | None = 
     sizes = [g.as_size(item) for item in shape]
     if tensor.dtype.is_floating_point and tensor.dtype.itemsize == 1:
         return g.expand(g.known(tensor.reshape([1] * len(sizes))), sizes)
-    return g.full(sizes, tensor.item(), tensor.dtype)
+    return g.full(sizes, tensor.item(), tensor.dtype).tagged("" if value is None else value.element)
 
 
 def range_(g: ProgramBuilder, start: Value, limit: Value, delta: Value, *, stash_type: int = 1) -> Value:

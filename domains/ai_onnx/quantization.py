@@ -7,7 +7,7 @@ import torch
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
-from onnx2torch_mlir.families.dtypes import torch_dtype
+from onnx2torch_mlir.families.dtypes import narrow_element, torch_dtype
 from onnx2torch_mlir.families.matmul import along, shifted
 from onnx2torch_mlir.families.quantization import dequantized, saturated, spread
 
@@ -49,8 +49,12 @@ def quantize_linear(
     Raises:
         Refusal: O2M-C005 where zero point and ``output_dtype`` contradict each other.
     """
-    dtype = torch_dtype(output_dtype) if output_dtype else torch.uint8 if zero_point is None else zero_point.dtype
-    if zero_point is not None and zero_point.dtype is not dtype:
+    dtype, element = torch.uint8, ""
+    if output_dtype:
+        dtype, element = torch_dtype(output_dtype), narrow_element(output_dtype)
+    elif zero_point is not None:
+        dtype, element = zero_point.dtype, zero_point.element
+    if zero_point is not None and (zero_point.dtype, zero_point.element) != (dtype, element):
         raise refuse("O2M-C005", "output_dtype is not the element type of the zero point", case="output_dtype")
     compute = torch.float64 if torch.float64 in (x.dtype, scale.dtype) else torch.float32
     divisor = g.cast(spread(g, scale, x, axis, block_size), compute)
@@ -58,7 +62,7 @@ def quantize_linear(
     if precision:
         quotient = g.cast(g.cast(quotient, torch_dtype(precision)), compute)
     offset = None if zero_point is None else spread(g, zero_point, x, axis, block_size)
-    return saturated(g, quotient, offset, dtype, saturate=bool(saturate))
+    return saturated(g, quotient, offset, dtype, element=element, saturate=bool(saturate))
 
 
 def dynamic_quantize_linear(g: ProgramBuilder, x: Value) -> tuple[Value, Value, Value]:

@@ -10,37 +10,57 @@ import torch
 
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import Finding, Severity, refuse
-from onnx2torch_mlir.families.dtypes import describe, named_dtype
+from onnx2torch_mlir.families.dtypes import describe, named_dtype, named_element
 from onnx2torch_mlir.model import Kind, value_type_of
 from onnx2torch_mlir.specs import Formal, OperatorVersion
 
 
-def check_schema(version: OperatorVersion, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Every output has the dtype that the schema's type variables give it.
+def check_inputs(version: OperatorVersion, inputs: Sequence[Any]) -> None:
+    """No element type of less than a byte comes where the operator does not take it.
 
     Raises:
-        Refusal: O2M-C009 where a converter gives another one.
+        Refusal: O2M-C005 where one does.
     """
-    bound: dict[str, torch.dtype] = {}
+    for formal, value in _paired(version.inputs, inputs):
+        if isinstance(value, Value) and value.element:
+            allowed = version.type_constraints.get(formal.type, (formal.type,))
+            if f"tensor({value.element})" not in allowed:
+                reason = f"{version} does not take {value.element} as input {formal.name}"
+                raise refuse("O2M-C005", reason, case=f"{formal.name}={value.element}")
+
+
+def check_schema(version: OperatorVersion, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+    """``outputs`` with the element types that the schema's type variables give them.
+
+    A converter need not say that what it gives holds elements of less than a byte where an input of the same type
+    variable does.
+
+    Raises:
+        Refusal: O2M-C009 where a converter gives another type.
+    """
+    bound: dict[str, tuple[torch.dtype, str]] = {}
     for formal, value in _paired(version.inputs, inputs):
         if isinstance(value, Value) and formal.homogeneous:
-            bound.setdefault(formal.type, value.dtype)
-    for formal, value in _paired(version.outputs, outputs):
+            bound.setdefault(formal.type, (value.dtype, value.element))
+    checked = list(outputs)
+    for index, (formal, value) in enumerate(_paired(version.outputs, outputs)):
         if not isinstance(value, Value):
             continue
-        expected = bound.get(formal.type) if formal.homogeneous else None
+        expected, element = bound.get(formal.type, (None, "")) if formal.homogeneous else (None, "")
         if formal.type in version.type_constraints:
             allowed = version.type_constraints[formal.type]
             if expected is None and len(allowed) == 1:
                 expected = named_dtype(allowed[0])
         else:
             expected = named_dtype(formal.type)
-        if expected is not None and value.dtype is not expected:
+        if element and not value.element:
+            checked[index] = value = value.tagged(element)
+        if expected is not None and (value.dtype, value.element) != (expected, element):
+            found, declared = describe(value.dtype, value.element), describe(expected, element)
             raise refuse(
-                "O2M-C009",
-                f"output {formal.name} came out as {describe(value.dtype)}, {version} declares {describe(expected)}",
-                case=formal.name,
+                "O2M-C009", f"output {formal.name} came out as {found}, {version} declares {declared}", case=formal.name
             )
+    return checked
 
 
 def _paired(formals: Sequence[Formal], values: Sequence[Any]) -> Iterator[tuple[Formal, Any]]:
@@ -62,11 +82,13 @@ def check_value(value: ir.Value, output: Value) -> Iterator[Finding]:
     if declared.kind is not Kind.TENSOR:
         return
     if declared.dtype is not None:
-        name = named_dtype(f"tensor({_onnx_name(declared.dtype)})")
-        if name is not None and name is not output.dtype:
+        word = f"tensor({_onnx_name(declared.dtype)})"
+        name, element = named_dtype(word), named_element(word)
+        if name is not None and (name, element) != (output.dtype, output.element):
+            found = describe(output.dtype, output.element)
             yield Finding(
                 "O2M-C007",
-                f"{value.name} is declared {_onnx_name(declared.dtype)} but comes out as {describe(output.dtype)}",
+                f"{value.name} is declared {_onnx_name(declared.dtype)} but comes out as {found}",
                 case=value.name or "",
             )
     if declared.shape is None:

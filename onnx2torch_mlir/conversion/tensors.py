@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from onnx2torch_mlir.core.narrow import narrow_of, unpacked
 from onnx2torch_mlir.families.dtypes import torch_dtype
 from onnx2torch_mlir.model import array
 
@@ -26,8 +27,12 @@ def torch_tensor(tensor: ir.TensorProtocol) -> torch.Tensor:
 def from_numpy(data: np.ndarray[Any, Any], dtype: torch.dtype) -> torch.Tensor:
     """``data`` (NumPy or ml_dtypes element type) as ``dtype`` of the same size, sharing its memory where contiguous.
 
-    The memory need not be aligned: weights inside a model file seldom are.
+    The memory need not be aligned: weights inside a model file seldom are. Elements of less than a byte are brought into the
+    form in which they are held (`core.narrow`).
     """
+    narrow = narrow_of(data.dtype)
+    if narrow is not None:
+        data = unpacked(data, narrow)
     if data.size == 0:
         return torch.empty(data.shape, dtype=dtype)
     raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)

@@ -23,6 +23,7 @@ class Projection(Value):
 
     def __init__(self, builder: ProgramBuilder, source: torch.fx.Node, index: int, type_: TensorType) -> None:
         super().__init__(builder, type_.dtype, type_.shape)
+        self.element = type_.element
         self._source = source
         self._index = index
 
@@ -47,6 +48,19 @@ def keeps_contiguous(primitive: str, args: Sequence[Any]) -> bool:
         return False
     flat = [part for item in args for part in (item if isinstance(item, list | tuple) else [item])]
     return primitive in _FRESH or all(item.contiguous for item in flat if isinstance(item, Value))
+
+
+def element_among(args: Sequence[Any]) -> str:
+    """The element type of less than a byte that one of ``args`` (or of the lists in it) has, if one has."""
+    for item in args:
+        if isinstance(item, Value):
+            if item.element:
+                return item.element
+        elif isinstance(item, list | tuple):
+            element = element_among(item)
+            if element:
+                return element
+    return ""
 
 
 def overload(primitive: str) -> Any:

@@ -49,6 +49,15 @@ def _overload(name: str) -> str:
     return f"aten.{name}" if "." in name else f"aten.{name}.default"
 
 
+CARRYING: frozenset[str] = frozenset(
+    _overload(name)
+    for name in """
+        view permute expand unsqueeze squeeze.dims slice.Tensor select.int cat constant_pad_nd flip index_select gather
+        index.Tensor scatter.src index_put where.self clone
+    """.split()
+)
+"""Primitives that carry elements without looking at them, whatever they stand for."""
+
 PRIMITIVES: frozenset[str] = frozenset(
     _overload(name)
     for group in (

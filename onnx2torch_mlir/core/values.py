@@ -24,10 +24,11 @@ class Value:
     """A tensor of the program: a node of the graph, or contents that become a node when something needs one.
 
     ``shape`` holds numbers and sympy expressions. ``contents`` is a `torch.Tensor` of the value's own dtype, or a NumPy
-    object array of ints and sympy expressions for integers computed from sizes, or None where nothing is known.
+    object array of ints and sympy expressions for integers computed from sizes, or None where nothing is known. ``element``
+    names an element type of less than a byte (`core.narrow`) that ``dtype`` holds; it is empty where the dtype says all.
     """
 
-    __slots__ = ("_contents", "_load", "_node", "builder", "contiguous", "dtype", "name", "shape")
+    __slots__ = ("_contents", "_load", "_node", "builder", "contiguous", "dtype", "element", "name", "shape")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Value:
         self.dtype = dtype
         self.shape = shape
         self.name = name
+        self.element = ""
         self.contiguous = True
         self._node = node
         self._contents = contents
@@ -102,8 +104,40 @@ class Value:
         result[...] = np.array(contents.tolist(), dtype=object).reshape(result.shape)
         return result
 
+    def tagged(self, element: str) -> Value:
+        """The same tensor with another ``element``: what it holds is read as that type from here on."""
+        return self if element == self.element else Retagged(self, element)
+
     def __repr__(self) -> str:
-        return f"Value({self.name or '?'}: {str(self.dtype).removeprefix('torch.')}{list(self.shape)})"
+        dtype = self.element or str(self.dtype).removeprefix("torch.")
+        return f"Value({self.name or '?'}: {dtype}{list(self.shape)})"
+
+
+class Retagged(Value):
+    """Another view of a value: the same node and contents, another ``element``."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: Value, element: str) -> None:
+        super().__init__(source.builder, source.dtype, source.shape, name=source.name)
+        self.element = element
+        self.contiguous = source.contiguous
+        self._source = source
+
+    @property
+    def node(self) -> torch.fx.Node:
+        """The source's node."""
+        return self._source.node
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the source is known."""
+        return self._source.is_known
+
+    @property
+    def contents(self) -> torch.Tensor | SymbolicArray | None:
+        """The source's contents."""
+        return self._source.contents
 
 
 def simplify_contents(array: SymbolicArray, dtype: torch.dtype) -> torch.Tensor | SymbolicArray:

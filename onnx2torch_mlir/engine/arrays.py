@@ -10,6 +10,9 @@ import ml_dtypes
 import numpy as np
 import torch
 
+from onnx2torch_mlir.core.narrow import NARROW
+from onnx2torch_mlir.core.signature import TensorSpec
+
 Array = np.ndarray[Any, Any]
 
 _BY_NAME: dict[str, Any] = {
@@ -32,6 +35,11 @@ _SMALL = 1 << 14
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
     """The NumPy (or ml_dtypes) element type of ``dtype``; raises KeyError for one that has none."""
     return _DTYPES[dtype]
+
+
+def array_dtype(spec: TensorSpec) -> np.dtype[Any]:
+    """The element type of the arrays that are given for ``spec``, or come out for it."""
+    return NARROW[spec.element].numpy if spec.element else numpy_dtype(spec.dtype)
 
 
 def pointable(array: Array) -> Array:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import sympy
 
+from onnx2torch_mlir.core.narrow import NARROW, unpacked
 from onnx2torch_mlir.core.signature import Dim, TensorSpec
 from onnx2torch_mlir.diagnostics import refuse
-from onnx2torch_mlir.engine.arrays import Array, numpy_dtype, pointable
+from onnx2torch_mlir.engine.arrays import Array, array_dtype, pointable
 from onnx2torch_mlir.lowering.lowered import Lowered
 
 _REMEMBERED = 256
@@ -21,7 +22,7 @@ class InputBinder:
 
     def __init__(self, lowered: Lowered) -> None:
         self._lowered = lowered
-        self._dtypes = [numpy_dtype(spec.dtype) for spec in lowered.inputs]
+        self._dtypes = [array_dtype(spec) for spec in lowered.inputs]
         self._accepted: dict[tuple[tuple[int, ...], ...], None] = {}
 
     def bind(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
@@ -81,7 +82,7 @@ class InputBinder:
                 f" {len(spec.shape)} ({self._declared(spec)})",
                 case=f"input {spec.name}",
             )
-        return pointable(array)
+        return unpacked(array, NARROW[spec.element]) if spec.element else pointable(array)
 
     def _bound(self, sizes: Mapping[sympy.Symbol, int]) -> str:
         return ", ".join(f"{self._dim(symbol)} = {value}" for symbol, value in sizes.items())

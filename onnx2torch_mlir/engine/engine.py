@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx2torch_mlir.core.narrow import NARROW, repacked
 from onnx2torch_mlir.core.signature import TensorSpec
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine import arrays, layout, objects
@@ -61,6 +62,7 @@ class Engine:
         self._messages = messages
         self._binder = InputBinder(lowered)
         self._outputs = [(arrays.numpy_dtype(spec.dtype), len(spec.shape)) for spec in lowered.outputs]
+        self._narrow = [(index, NARROW[spec.element]) for index, spec in enumerate(lowered.outputs) if spec.element]
         self._weights: list[Array] | None = None
         self._weight_words: list[int] = []
         self._lock = threading.Lock()
@@ -92,7 +94,10 @@ class Engine:
         finally:
             with self._lock:
                 self._contexts.append(context)
-        return self._collect(results, result_words)
+        found = self._collect(results, result_words)
+        for index, narrow in self._narrow:
+            found[index] = repacked(found[index], narrow)
+        return found
 
     def __call__(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
         """The same as `run`."""
@@ -101,7 +106,7 @@ class Engine:
     def _info(self, spec: TensorSpec) -> TensorInfo:
         names = self._lowered.dim_names
         shape = tuple(dim if isinstance(dim, int) else dim_text(dim, names) for dim in spec.shape)
-        return TensorInfo(spec.name, arrays.numpy_dtype(spec.dtype), shape)
+        return TensorInfo(spec.name, arrays.array_dtype(spec), shape)
 
     def _take_context(self) -> Context:
         with self._lock:

@@ -6,10 +6,12 @@ import torch
 
 from onnx2torch_mlir.core import dims as D
 from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.narrow import NARROW
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families.cast import cast_to
 from onnx2torch_mlir.families.dtypes import describe, is_integer
+from onnx2torch_mlir.families.narrow import numbers
 
 
 def spread(g: ProgramBuilder, parameter: Value, x: Value, axis: int, block_size: int = 0) -> Value:
@@ -45,38 +47,47 @@ def _by_blocks(g: ProgramBuilder, parameter: Value, x: Value, axis: int, block_s
     return g.slice(flat, axis, 0, x.shape[axis])
 
 
-def _in_float32(g: ProgramBuilder, x: Value) -> Value:
+def in_float32(g: ProgramBuilder, x: Value) -> Value:
+    """The numbers of ``x`` in float32; a float64 stays."""
+    x = numbers(g, x)
     return g.cast(x, torch.float64 if x.dtype is torch.float64 else torch.float32)
 
 
 def dequantized(g: ProgramBuilder, x: Value, scale: Value, zero_point: Value | None) -> Value:
     """(x - zero_point) * scale in float32; parameters broadcast to ``x``."""
     if zero_point is None:
-        return g.mul(_in_float32(g, x), _in_float32(g, scale))
+        return g.mul(in_float32(g, x), in_float32(g, scale))
     if x.dtype is torch.int32:
-        centered = _in_float32(g, g.sub(x, zero_point))
+        centered = in_float32(g, g.sub(x, zero_point))
     else:
-        centered = g.sub(_in_float32(g, x), _in_float32(g, zero_point))
-    return g.mul(centered, _in_float32(g, scale))
+        centered = g.sub(in_float32(g, x), in_float32(g, zero_point))
+    return g.mul(centered, in_float32(g, scale))
 
 
 def saturated(
-    g: ProgramBuilder, x: Value, zero_point: Value | None, dtype: torch.dtype, *, saturate: bool = True
+    g: ProgramBuilder,
+    x: Value,
+    zero_point: Value | None,
+    dtype: torch.dtype,
+    *,
+    element: str = "",
+    saturate: bool = True,
 ) -> Value:
-    """``x`` (float32), rounded half to even, plus ``zero_point``, within the range of ``dtype``.
+    """``x`` (float32), rounded half to even, plus ``zero_point``, within the range of ``dtype``, or of ``element``.
 
     Raises:
         Refusal: O2M-C003 for a dtype that numbers are not quantized to.
     """
-    if not is_integer(dtype):
-        if dtype.itemsize != 1:
-            raise refuse("O2M-C003", f"quantization to {describe(dtype)}", case=describe(dtype))
-        shifted = x if zero_point is None else g.add(x, _in_float32(g, zero_point))
-        return cast_to(g, shifted, dtype, saturate=saturate)
-    limits = torch.iinfo(dtype)
-    if dtype.itemsize > 2:
+    narrow = NARROW.get(element)
+    is_float = not is_integer(dtype) if narrow is None else narrow.is_float
+    if dtype.itemsize > (1 if is_float else 2):
         raise refuse("O2M-C003", f"quantization to {describe(dtype)}", case=describe(dtype))
+    if is_float:
+        shifted = x if zero_point is None else g.add(x, in_float32(g, zero_point))
+        return cast_to(g, shifted, dtype, element=element, saturate=saturate)
     rounded = g.unary("round", x)
     if zero_point is not None:
-        rounded = g.add(rounded, _in_float32(g, zero_point))
-    return g.cast(g.call("aten.clamp.default", rounded, float(limits.min), float(limits.max)), dtype)
+        rounded = g.add(rounded, in_float32(g, zero_point))
+    limits = torch.iinfo(dtype)
+    low, high = (limits.min, limits.max) if narrow is None else narrow.range
+    return g.cast(g.call("aten.clamp.default", rounded, float(low), float(high)), dtype).tagged(element)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -52,12 +53,14 @@ def lower(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     dim_names: Mapping[str, str] | None = None,
+    elements: Mapping[str, str] | None = None,
 ) -> Lowered:
     """Lower a core program to linalg on tensors.
 
     The function ``@main`` takes the program's inputs, then its parameters, buffers and constant tensors, and returns
     its outputs. ``input_names`` and ``output_names`` replace the program's own names; ``dim_names`` maps symbols
-    (``u0``) to the dims they came from. Raises Refusal: O2M-L001 with every primitive that has no rule, O2M-L002 for a
+    (``u0``) to the dims they came from; ``elements`` maps names of inputs and outputs to the element types of less than a
+    byte that they hold (`core.narrow`). Raises Refusal: O2M-L001 with every primitive that has no rule, O2M-L002 for a
     case that a rule refuses, O2M-L003 where a rule's result is not what the program declares, O2M-L004 if MLIR rejects
     the module.
     """
@@ -74,14 +77,22 @@ def lower(
         buffer = io.BytesIO()
         module.operation.write_bytecode(buffer)
         checks = tuple(ctx.checks.values())
+    taken = tuple(_named(n.meta["val"], name) for n, name in zip(inputs, input_names or _names(inputs), strict=True))
+    given = _output_specs(exported, outputs, output_names)
+    if elements:
+        taken, given = _tagged(taken, elements), _tagged(given, elements)
     return Lowered(
         bytecode=buffer.getvalue(),
-        inputs=tuple(_named(n.meta["val"], name) for n, name in zip(inputs, input_names or _names(inputs), strict=True)),
+        inputs=taken,
         weights=tuple(_weight(exported, n) for n in weights),
-        outputs=_output_specs(exported, outputs, output_names),
+        outputs=given,
         checks=checks,
         dim_names=dict(dim_names or {}),
     )
+
+
+def _tagged(specs: Sequence[TensorSpec], elements: Mapping[str, str]) -> tuple[TensorSpec, ...]:
+    return tuple(dataclasses.replace(spec, element=elements.get(spec.name, "")) for spec in specs)
 
 
 def _names(nodes: Sequence[Node]) -> list[str]:

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TensorType:
-    """Dtype and shape of a result."""
+    """Dtype and shape of a result; ``element`` is as in `Value`."""
 
     dtype: torch.dtype
     shape: tuple[Dim, ...]
+    element: str = ""
 
 
 Result = TensorType | tuple[TensorType, ...]
