@@ -75,7 +75,16 @@ def targets() -> Iterator[Target]:
             yield Target(domain, op, since, tuple(versions), rows[op, since])
 
 
-def hunt(target: Target, worker: Worker, *, draws: int, seed: int, special: bool = False, until: float = float("inf")) -> Hunt:
+def hunt(
+    target: Target,
+    worker: Worker,
+    *,
+    draws: int,
+    seed: int,
+    special: bool = False,
+    until: float = float("inf"),
+    shrink_seconds: float = SHRINK_SECONDS,
+) -> Hunt:
     """Judge ``draws`` cases of ``target``, fewer where time is up (``until``, of `time.monotonic`) or nothing new comes."""
     strategy = target.strategy
     result = Hunt(target)
