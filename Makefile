@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint types architecture specs coverage bench fuzz clean
+.PHONY: demo test check lint types architecture specs pages coverage bench fuzz clean
 
 demo: $(STAMP)
 	$(BIN)/python tools/demo.py
@@ -13,7 +13,7 @@ demo: $(STAMP)
 test: $(STAMP) check
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-check: lint types architecture specs
+check: lint types architecture specs pages
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -27,8 +27,11 @@ architecture: $(STAMP)
 specs: $(STAMP)
 	$(BIN)/python tools/sync_opsets.py --check
 
+pages: $(STAMP)
+	$(BIN)/onnx2mlir coverage --check
+
 coverage: $(STAMP)
-	$(BIN)/python tools/measure_coverage.py
+	$(BIN)/python -m tools.measure_coverage
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tools.fuzz_ops --draws 50 --reproducers out/fuzz --json out/fuzz.json

@@ -20,7 +20,8 @@ EPILOG = """examples:
   onnx2mlir run model.onnx --inputs in.npz -o out.npz  natively on this CPU
   onnx2mlir explain model.onnx                         what becomes of each node
   onnx2mlir explain O2M-C004                           what a code means
-  onnx2mlir coverage                                   what is supported, as measured
+  onnx2mlir coverage --op Conv                         what is supported, as measured
+  onnx2mlir coverage --format html -o coverage.html    the same for all operators, to search and filter
 
 exit codes:
   0 fine   1 defect of this program   2 usage   3 read   4 convert   5 lower   6 hand-off   7 compile   8 run
@@ -42,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         prog="onnx2mlir",
         usage="onnx2mlir [convert] MODEL [-o FILE] [--emit DIALECT] …\n"
         "       onnx2mlir {check,run,verify,explain} MODEL …\n"
-        "       onnx2mlir coverage [--check]",
+        "       onnx2mlir coverage [--op PATTERN] [--check]",
         description="Convert an ONNX model to a core PyTorch program and to MLIR, run it on the CPU, check it.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -55,13 +56,14 @@ def parser() -> argparse.ArgumentParser:
     _run(commands.add_parser("run", parents=[general], help="run a model natively on the CPU"))
     _verify(commands.add_parser("verify", parents=[general], help="compare a model's numbers with onnxruntime's"))
     _explain(commands.add_parser("explain", parents=[general], help="what becomes of each node, or what a code means"))
-    _coverage(commands.add_parser("coverage", parents=[general], help="what is supported, as measured"))
+    reports = _general(("text", "json", "html"))
+    _coverage(commands.add_parser("coverage", parents=[reports], help="what is supported, as measured"))
     return top
 
 
-def _general() -> argparse.ArgumentParser:
+def _general(formats: Sequence[str] = ("text", "json")) -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--format", choices=("text", "json"), default="text", help="of findings and reports")
+    common.add_argument("--format", choices=formats, default="text", help="of findings and reports")
     common.add_argument("--debug", action="store_true", help="show the traceback of an internal error")
     return common
 
@@ -130,4 +132,7 @@ def _explain(command: argparse.ArgumentParser) -> None:
 
 
 def _coverage(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--check", action="store_true", help="fail with 10 if docs/coverage.md is stale")
+    command.add_argument("-o", "--output", metavar="FILE", help="write the report; else standard output")
+    command.add_argument("--domain", metavar="D", help="only this domain, such as ai.onnx.ml")
+    command.add_argument("--op", metavar="PATTERN", help="the rows of an operator in detail, or of several: 'Reduce*'")
+    command.add_argument("--check", action="store_true", help="fail with 10 if a page in docs is stale; runs no case")

@@ -1,0 +1,1 @@
+"""What maintainers run: `python -m tools.suite`, and the like."""
