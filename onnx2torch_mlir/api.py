@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from onnx2torch_mlir.engine import Engine
+    from onnx2torch_mlir.program.packing import PackedProgram
     from onnx2torch_mlir.verification import VerifyReport
 
     Source = str | os.PathLike[str] | bytes | onnx.ModelProto | onnx_ir.Model
@@ -63,8 +64,10 @@ def check(
 
 def compile(
     model: Source | CoreProgram, *, threads: int | None = None, dims: Mapping[str, int] | None = None
-) -> Engine:
+) -> Engine | PackedProgram:
     """Native code for a model or a core program, for this machine's CPU.
+
+    It takes and gives arrays; for a model with sequences or optionals also lists of arrays, and None for what is absent.
 
     Raises:
         Refusal: what `convert` raises; what has no lowering; what the compiler refuses.

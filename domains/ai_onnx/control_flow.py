@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.carrying import Carried, Step, branch
+from onnx2torch_mlir.core.composites import Anything
 from onnx2torch_mlir.core.dims import maximum
 from onnx2torch_mlir.core.loops import no_trips, repeat, settle
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.subprograms import Body, SubGraph
-from onnx2torch_mlir.core.subprograms import cond as cond_operator
 from onnx2torch_mlir.core.subprograms import scan as scan_operator
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
@@ -21,7 +23,7 @@ UNROLL_LIMIT = 16
 """A loop of a known trip count up to this is unrolled: then its carried values may change their shape."""
 
 
-def if_(g: ProgramBuilder, cond: Value, *, then_branch: SubGraph, else_branch: SubGraph) -> list[Value]:
+def if_(g: ProgramBuilder, cond: Value, *, then_branch: SubGraph, else_branch: SubGraph) -> list[Any]:
     """ONNX If; a condition that is known now selects its branch, and the other one is not looked at.
 
     Source: https://onnx.ai/onnx/operators/onnx__If.html
@@ -32,14 +34,16 @@ def if_(g: ProgramBuilder, cond: Value, *, then_branch: SubGraph, else_branch: S
         return (then_branch if chosen else else_branch)(g)
     if cond.rank:
         cond = g.reshape(cond, [])
-    return cond_operator(g, cond, (lambda b, _: then_branch(b), lambda b, _: else_branch(b)))
+    return branch(g, cond, (lambda b, _: then_branch(b), lambda b, _: else_branch(b)))
 
 
 class _StopsEarly(Exception):
     """The body of a loop computes whether to go on."""
 
 
-def loop(g: ProgramBuilder, m: Value | None, cond: Value | None, *initial: Value, body: SubGraph) -> list[Value]:
+def loop(
+    g: ProgramBuilder, m: Value | None = None, cond: Value | None = None, *initial: Anything, body: SubGraph
+) -> list[Any]:
     """ONNX Loop: unrolled if it makes few trips, as is known now; else a scan over the trips or, where sizes change or the
     body decides when to stop, a while loop.
 
@@ -49,7 +53,7 @@ def loop(g: ProgramBuilder, m: Value | None, cond: Value | None, *initial: Value
         Refusal: O2M-C003 for a loop whose carried values change their dtype or rank an unknown number of times.
     """
 
-    def step(b: ProgramBuilder, values: list[Value]) -> list[Value]:
+    def step(b: ProgramBuilder, values: list[Any]) -> list[Any]:
         return body(b, [values[0], b.scalar(True, torch.bool), *values[1:]])
 
     carried = list(initial)
@@ -61,6 +65,12 @@ def loop(g: ProgramBuilder, m: Value | None, cond: Value | None, *initial: Value
     if start.tensor is not None and trips is not None and isinstance(trips[0], int) and 0 < trips[0] <= UNROLL_LIMIT:
         with contextlib.suppress(_StopsEarly), g.table.attempt():
             return _unrolled(g, trips[0], carried, step)
+    flat = Carried(g, step, carried)
+    return flat.restored(_rolled(g, limit, start, flat.tensors, flat.step))
+
+
+def _rolled(g: ProgramBuilder, limit: Value | None, start: Value, carried: list[Value], step: Body) -> list[Value]:
+    trips = None if limit is None else limit.dims()
     turn = settle(g, step, carried)
     if trips is not None and isinstance(trips[0], int) and trips[0] <= 0:
         return [*carried, *no_trips(g, turn)]
@@ -72,7 +82,7 @@ def loop(g: ProgramBuilder, m: Value | None, cond: Value | None, *initial: Value
     return [*carries, *stacked]
 
 
-def _unrolled(g: ProgramBuilder, trips: int, carried: list[Value], step: Body) -> list[Value]:
+def _unrolled(g: ProgramBuilder, trips: int, carried: list[Any], step: Step) -> list[Any]:
     stacks: list[list[Value]] = []
     for trip in range(trips):
         number = g.scalar(trip, torch.int64)
@@ -85,7 +95,7 @@ def _unrolled(g: ProgramBuilder, trips: int, carried: list[Value], step: Body) -
         stacks = stacks or [[] for _ in outputs]
         for stack, output in zip(stacks, outputs, strict=True):
             stack.append(g.unsqueeze(output, 0))
-        if not bool(go_on.tensor.reshape(-1)[0]):  # type: ignore[union-attr]
+        if not bool(go_on.tensor.reshape(-1)[0]):
             break
     return [*carried, *(g.cat(stack, 0) for stack in stacks)]
 

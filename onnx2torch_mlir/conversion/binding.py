@@ -7,10 +7,11 @@ from typing import Any
 
 from onnx2torch_mlir.conversion.handlers import Handler, Input
 from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.composites import Anything, describe
 from onnx2torch_mlir.core.parameters import Need
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import NodeRef, refuse
-from onnx2torch_mlir.specs import OperatorVersion, Row
+from onnx2torch_mlir.specs import Formal, OperatorVersion, Row
 
 
 def bind(
@@ -19,7 +20,7 @@ def bind(
     row: Row,
     version: OperatorVersion,
     node: NodeRef,
-    inputs: Sequence[Value | None],
+    inputs: Sequence[Anything | None],
     attributes: Mapping[str, Any],
     wanted: tuple[bool, ...],
 ) -> Any:
@@ -59,7 +60,7 @@ def bind(
     return handler.function(builder, *arguments, **keywords)
 
 
-def _check_arity(version: OperatorVersion, inputs: Sequence[Value | None]) -> None:
+def _check_arity(version: OperatorVersion, inputs: Sequence[Anything | None]) -> None:
     formals = version.inputs
     variadic = bool(formals) and formals[-1].kind == "variadic"
     if len(inputs) > len(formals) and not variadic:
@@ -70,7 +71,7 @@ def _check_arity(version: OperatorVersion, inputs: Sequence[Value | None]) -> No
 
 
 def _inputs(
-    builder: ProgramBuilder, handler: Handler, version: OperatorVersion, inputs: Sequence[Value | None]
+    builder: ProgramBuilder, handler: Handler, version: OperatorVersion, inputs: Sequence[Anything | None]
 ) -> list[Any]:
     arguments: list[Any] = []
     given = list(inputs)
@@ -85,11 +86,22 @@ def _inputs(
             formal = version.inputs[min(index, len(version.inputs) - 1)]
             raise refuse("O2M-C003", f"input {formal.name} is not supported", case=formal.name)
         formal = version.inputs[min(index, len(version.inputs) - 1)]
-        arguments.append(None if value is None else contents(builder, value, parameter, formal.name))
+        arguments.append(None if value is None else _argument(builder, version, value, parameter, formal))
     missing = [item for item in handler.inputs[len(given) :] if not item.optional and not item.variadic]
     if missing:
         raise refuse("O2M-C005", f"input {missing[0].name} is missing", case=missing[0].name)
     return arguments
+
+
+def _argument(
+    builder: ProgramBuilder, version: OperatorVersion, value: Anything, parameter: Input, formal: Formal
+) -> Any:
+    if isinstance(value, Value):
+        return contents(builder, value, parameter, formal.name)
+    types = version.type_constraints.get(formal.type, (formal.type,))
+    if parameter.need is not None or all(name.startswith("tensor(") for name in types):
+        raise refuse("O2M-C005", f"input {formal.name} of {version} is {describe(value)}, not a tensor", case=formal.name)
+    return value
 
 
 def contents(builder: ProgramBuilder, value: Value, parameter: Input, name: str) -> Any:

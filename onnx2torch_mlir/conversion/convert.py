@@ -9,14 +9,16 @@ import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 
+from onnx2torch_mlir.conversion.border import completed, composite_input, spec_of
 from onnx2torch_mlir.conversion.declared import check_value
 from onnx2torch_mlir.conversion.driver import GraphConverter
 from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.composites import Anything, flatten
 from onnx2torch_mlir.core.export import finish
-from onnx2torch_mlir.core.signature import TensorSpec
+from onnx2torch_mlir.core.signature import Spec
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, Severity, refuse
-from onnx2torch_mlir.families.dtypes import torch_dtype
+from onnx2torch_mlir.families.dtypes import narrow_element, torch_dtype
 from onnx2torch_mlir.model import Kind, LoadedModel, ValueType, expand_functions
 from onnx2torch_mlir.specs import Ledger, SpecTable, default_ledger, default_table
 
@@ -25,13 +27,13 @@ from onnx2torch_mlir.specs import Ledger, SpecTable, default_ledger, default_tab
 class Converted:
     """A core program with its ONNX names.
 
-    ``inputs`` and ``outputs`` describe the run-time tensors in order; ``dim_names`` maps symbols to ONNX dims;
-    ``findings`` are warnings and notes.
+    ``inputs`` and ``outputs`` describe the run-time values in order, and which of the program's tensors stand for each;
+    ``dim_names`` maps symbols to ONNX dims; ``findings`` are warnings and notes.
     """
 
     exported: ExportedProgram
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
+    inputs: tuple[Spec, ...]
+    outputs: tuple[Spec, ...]
     dim_names: Mapping[str, str]
     findings: tuple[Finding, ...]
 
@@ -51,15 +53,13 @@ def convert(
     Raises:
         Refusal: with every finding of the model, if one of them is an error.
     """
-    builder, outputs, findings = _walk(loaded, dims or {}, constants or {}, table, ledger)
+    builder, given, outputs, findings = _walk(loaded, dims or {}, constants or {}, table, ledger)
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise Refusal(findings)
-    inputs = tuple(TensorSpec(value.name, value.dtype, value.shape) for value in builder.inputs)
-    specs = tuple(
-        TensorSpec(described.name, value.dtype, value.shape)
-        for described, value in zip(loaded.outputs, outputs, strict=True)
-    )
-    exported = finish(builder, outputs)
+    outputs = [completed(builder, value) for value in outputs]
+    inputs = tuple(spec_of(name, value) for name, value in given)
+    specs = tuple(spec_of(described.name, value) for described, value in zip(loaded.outputs, outputs, strict=True))
+    exported = finish(builder, flatten(outputs)[0])
     return Converted(exported, inputs, specs, dict(builder.table.names), tuple(findings))
 
 
@@ -73,7 +73,7 @@ def check(
 ) -> list[Finding]:
     """Every reason why ``loaded`` would not convert, and every warning; empty where there is none."""
     try:
-        return list(_walk(loaded, dims or {}, constants or {}, table, ledger)[2])
+        return list(_walk(loaded, dims or {}, constants or {}, table, ledger)[3])
     except Refusal as refusal:
         return list(refusal.findings)
 
@@ -84,38 +84,46 @@ def _walk(
     constants: Mapping[str, torch.Tensor],
     table: SpecTable | None,
     ledger: Ledger | None,
-) -> tuple[ProgramBuilder, list[Value], list[Finding]]:
-    _check_names(loaded, dims, constants)
+) -> tuple[ProgramBuilder, list[tuple[str, Anything]], list[Anything], list[Finding]]:
+    check_names(loaded, dims, constants)
     loaded = expand_functions(loaded)
     builder = ProgramBuilder()
     converter = GraphConverter(builder, table or default_table(), ledger or default_ledger(), loaded.opsets)
     findings = list(loaded.findings)
     graph = loaded.ir.graph
+    given: list[tuple[str, Anything]] = []
     for value, described in zip(graph.inputs, loaded.inputs, strict=True):
         if described.name in constants:
-            converter.values[value] = builder.known(constants[described.name])
+            known = builder.known(constants[described.name])
+            converter.values[value] = known.tagged(narrow_element(int(described.dtype or 0)))
             continue
         try:
-            converter.values[value] = _input(builder, described, dims)
+            given.append((described.name, _input(builder, described, dims)))
+            converter.values[value] = given[-1][1]
         except Refusal as refusal:
             findings.extend(item.at(NodeRef(described.name, "graph input")) for item in refusal.findings)
     converter.add_initializers(graph)
     converter.nodes(list(graph), "main")
     findings += converter.findings
-    outputs: list[Value] = []
+    outputs: list[Anything] = []
     for value in graph.outputs:
         result = converter.value(value)
-        if isinstance(result, Value):
+        if isinstance(result, Anything):
             outputs.append(result)
-            if value.producer() is None:
+            if value.producer() is None and isinstance(result, Value):
                 findings.extend(check_value(value, result))
         elif not any(finding.severity is Severity.ERROR for finding in findings):
-            reason = f"graph output {value.name} has no value, or one that is no tensor"
+            reason = f"graph output {value.name} has no value"
             findings.append(Finding("O2M-C008", reason, case=value.name or ""))
-    return builder, outputs, findings
+    return builder, given, outputs, findings
 
 
-def _check_names(loaded: LoadedModel, dims: Mapping[str, int], constants: Mapping[str, torch.Tensor]) -> None:
+def check_names(loaded: LoadedModel, dims: Mapping[str, int], constants: Mapping[str, torch.Tensor]) -> None:
+    """Every dim in ``dims`` and every input in ``constants`` is the model's.
+
+    Raises:
+        Refusal: O2M-U002 and O2M-U001 for those that are not.
+    """
     known = {dim for value in loaded.inputs for dim in value.shape or () if isinstance(dim, str)}
     findings = [
         Finding("O2M-U002", f"no input of the model has a dim named {name}", hint=_choices(known), case=name)
@@ -136,9 +144,9 @@ def _choices(names: set[str]) -> str:
     return f"there are: {', '.join(sorted(names))}" if names else "there is none"
 
 
-def _input(builder: ProgramBuilder, described: ValueType, dims: Mapping[str, int]) -> Value:
+def _input(builder: ProgramBuilder, described: ValueType, dims: Mapping[str, int]) -> Anything:
     if described.kind is not Kind.TENSOR:
-        raise refuse("O2M-C008", f"graph input {described.name} is a {described.kind}", case=described.name)
+        return composite_input(builder, described, dims)
     if described.dtype is None or described.dtype == ir.DataType.UNDEFINED:
         raise refuse("O2M-R019", f"graph input {described.name} has no element type", case=described.name)
     if described.shape is None:
@@ -149,4 +157,6 @@ def _input(builder: ProgramBuilder, described: ValueType, dims: Mapping[str, int
             hint="declare its shape, with names for sizes that vary",
         )
     shape = [dims.get(dim, dim) if isinstance(dim, str) else dim for dim in described.shape]
-    return builder.input(described.name, torch_dtype(int(described.dtype)), shape)
+    result = builder.input(described.name, torch_dtype(int(described.dtype)), shape)
+    result.element = narrow_element(int(described.dtype))
+    return result

@@ -13,14 +13,16 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx2torch_mlir.conversion.binding import bind
-from onnx2torch_mlir.conversion.declared import check_declared, check_schema
+from onnx2torch_mlir.conversion.border import form_of_type, type_of
+from onnx2torch_mlir.conversion.declared import check_declared, check_inputs, check_schema
 from onnx2torch_mlir.conversion.handlers import load_handler
 from onnx2torch_mlir.conversion.tensors import torch_tensor
 from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.composites import Anything
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, refuse
-from onnx2torch_mlir.families.dtypes import element_type, torch_dtype
-from onnx2torch_mlir.model import Kind, ValueType, function_body
+from onnx2torch_mlir.families.dtypes import narrow_element, torch_dtype
+from onnx2torch_mlir.model import function_body, value_type_of
 from onnx2torch_mlir.specs import Ledger, OperatorVersion, SpecTable
 from onnx2torch_mlir.specs.row import Action
 
@@ -32,7 +34,7 @@ class Missing:
 
 
 MISSING = Missing()
-Known = Value | Missing | None
+Known = Anything | Missing | None
 
 
 @dataclass
@@ -120,9 +122,10 @@ class GraphConverter:
             wanted = tuple(bool(value.name) for value in node.outputs)
             attributes = {attr.name: self._attribute(attr, reference) for attr in node.attributes.values()}
             handler = load_handler(row.target)
+            check_inputs(version, known)
             result = bind(self.builder, handler, row, version, reference, known, attributes, wanted)
             outputs = list(result) if isinstance(result, tuple | list) else [result]
-            check_schema(version, known, outputs)
+            outputs = check_schema(version, known, outputs)
         self.findings.extend(
             finding.at(self._located(node, reference)) for finding in check_declared(node, outputs)
         )
@@ -145,7 +148,9 @@ class GraphConverter:
             self.findings.extend(finding.at(reference) for finding in refusal.findings)
             return MISSING
         shape = tuple(int(size) for size in tensor.shape)  # type: ignore[arg-type]
-        return self.builder.constant(name, dtype, shape, lambda: torch_tensor(tensor))
+        value = self.builder.constant(name, dtype, shape, lambda: torch_tensor(tensor))
+        value.element = narrow_element(int(tensor.dtype))
+        return value
 
     def _attribute(self, attr: ir.Attr, reference: NodeRef) -> Any:
         if attr.type is ir.AttributeType.TENSOR:
@@ -157,16 +162,18 @@ class GraphConverter:
             from onnx2torch_mlir.conversion.subgraphs import SubGraph
 
             return SubGraph(self, attr.value, f"{reference.place}/{reference.name}.{attr.name}")
+        if attr.type is ir.AttributeType.TYPE_PROTO:
+            return form_of_type(value_type_of(ir.Value(name="", type=attr.value.type, shape=attr.value.shape)))
         if attr.type in (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS):
             return list(attr.value)
         return attr.value
 
     def _expand(
-        self, node: ir.Node, version: OperatorVersion, inputs: Sequence[Value | None], reference: NodeRef
+        self, node: ir.Node, version: OperatorVersion, inputs: Sequence[Anything | None], reference: NodeRef
     ) -> list[Known]:
         if self._depth >= MAX_FUNCTION_DEPTH:
             raise refuse("O2M-R018", f"the function bodies of {node.op_type} are nested without an end")
-        types = [_described(value) for value in inputs]
+        types = [type_of(getattr(value, "name", ""), value) for value in inputs]
         opset = node.version if node.version is not None else self.opsets.get(node.domain or "", 0)
         function = function_body(node.domain or "", node.op_type, opset, node, types)
         if function is None:
@@ -181,14 +188,6 @@ class GraphConverter:
         if inner.findings:
             raise Refusal(inner.findings)
         return [inner.value(output) if output.name else None for output in function.outputs]
-
-
-def _described(value: Value | None) -> ValueType | None:
-    """The type of a value, as a function body that depends on it needs it."""
-    if value is None:
-        return None
-    shape = tuple(size if isinstance(size, int) else str(size) for size in value.shape)
-    return ValueType(value.name, Kind.TENSOR, ir.DataType(element_type(value.dtype)), shape)
 
 
 __all__ = ["MISSING", "GraphConverter", "Missing"]

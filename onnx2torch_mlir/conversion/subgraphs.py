@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
-from onnx2torch_mlir.core.values import Value
+from onnx2torch_mlir.core.composites import Anything
 from onnx2torch_mlir.diagnostics import Refusal, Severity, refuse
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class SubGraph:
         """Number of outputs."""
         return len(self.graph.outputs)
 
-    def __call__(self, g: ProgramBuilder, inputs: Sequence[Value] = ()) -> list[Value]:
+    def __call__(self, g: ProgramBuilder, inputs: Sequence[Any] = ()) -> list[Any]:
         """The outputs, for ``inputs``, with the nodes converted into ``g`` (the program, or a sub-program of it).
 
         Raises:
@@ -47,7 +47,7 @@ class SubGraph:
         finally:
             converter.builder = outer
 
-    def _convert(self, converter: GraphConverter, inputs: Sequence[Value]) -> list[Value]:
+    def _convert(self, converter: GraphConverter, inputs: Sequence[Anything]) -> list[Anything]:
         before = len(converter.findings)
         for formal, value in zip(self.graph.inputs, inputs, strict=True):
             converter.values[formal] = value
@@ -60,7 +60,7 @@ class SubGraph:
         outputs = []
         for output in self.graph.outputs:
             result = converter.value(output)
-            if not isinstance(result, Value):
-                raise refuse("O2M-C008", f"output {output.name} of {self.place} is no tensor", case=output.name or "")
+            if not isinstance(result, Anything):
+                raise refuse("O2M-C008", f"output {output.name} of {self.place} has no value", case=output.name or "")
             outputs.append(result)
         return outputs

@@ -8,6 +8,7 @@ ONNX node that is being converted.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,8 +20,8 @@ import torch.fx
 
 from onnx2torch_mlir.core import folding, shapes
 from onnx2torch_mlir.core.dims import DimTable, to_dim
-from onnx2torch_mlir.core.nodes import Projection, keeps_contiguous, overload
-from onnx2torch_mlir.core.primitives import PRIMITIVES
+from onnx2torch_mlir.core.nodes import Projection, element_among, keeps_contiguous, overload
+from onnx2torch_mlir.core.primitives import CARRYING, PRIMITIVES
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.sizing import Sizing
 from onnx2torch_mlir.core.symbolic_nodes import SymbolicNodes
@@ -43,7 +44,11 @@ class Constant:
 
 @dataclass
 class ProgramBuilder(Sizing):
-    """Builds one core program (or one sub-program of a control-flow operator)."""
+    """Builds one core program (or one sub-program of a control-flow operator).
+
+    ``trips`` are the trip numbers of the loops around the node that is being converted, the outermost first;
+    ``streams`` numbers the nodes that draw random numbers.
+    """
 
     table: DimTable = field(default_factory=DimTable)
 
@@ -53,6 +58,8 @@ class ProgramBuilder(Sizing):
         self.inputs: list[Value] = []
         self.constants: list[Constant] = []
         self.origin: str = ""
+        self.trips: tuple[Value, ...] = ()
+        self.streams: Iterator[int] = itertools.count()
         self.symbols = SymbolicNodes(self)
         self._names: set[str] = set()
         self._first_input: torch.fx.Node | None = None
@@ -110,9 +117,17 @@ class ProgramBuilder(Sizing):
         Raises:
             Refusal: O2M-C006 where shapes or dtypes do not fit.
             KeyError: the primitive is not in the closed list (a defect of the converter).
+            TypeError: arithmetic on elements of less than a byte, which only movement may see as they are held.
         """
         if primitive not in PRIMITIVES:
             raise KeyError(f"{primitive} is not a core primitive")
+        element = element_among(args)
+        if element and primitive not in CARRYING:
+            raise TypeError(f"{primitive} does not compute on {element}")
+        result = self._call(primitive, args, kwargs)
+        return result.tagged(element) if element else result
+
+    def _call(self, primitive: str, args: tuple[Argument, ...], kwargs: dict[str, Argument]) -> Any:
         folded = folding.fold(self, primitive, args, kwargs)
         if folded is not None:
             return folded
@@ -197,6 +212,15 @@ class ProgramBuilder(Sizing):
             yield
         finally:
             self.origin = previous
+
+    @contextlib.contextmanager
+    def turn(self, trip: Value) -> Iterator[None]:
+        """Let ``trip`` be the number of the turn in which the nodes made inside run."""
+        previous, self.trips = self.trips, (*self.trips, trip)
+        try:
+            yield
+        finally:
+            self.trips = previous
 
     def stamp(self, node: torch.fx.Node) -> None:
         """Record provenance on ``node``."""

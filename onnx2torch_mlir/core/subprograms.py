@@ -22,6 +22,10 @@ from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 
 Body = Callable[[ProgramBuilder, list[Value]], list[Value]]
+AnyBody = Callable[[ProgramBuilder, list[Any]], list[Any]]
+"""A body that also takes and gives values that are no tensors (`core.composites`)."""
+Join = Callable[[Sequence[ProgramBuilder], Sequence[list[Any]]], list[list[Value]]]
+"""Makes tensors, of the same kinds, of what the two bodies of `cond` give."""
 
 
 class SubGraph(Protocol):
@@ -35,7 +39,7 @@ class SubGraph(Protocol):
     def outputs(self) -> int:
         """Number of outputs."""
 
-    def __call__(self, g: ProgramBuilder, inputs: Sequence[Value] = ()) -> list[Value]:
+    def __call__(self, g: ProgramBuilder, inputs: Sequence[Any] = ()) -> list[Any]:
         """The outputs for ``inputs``, computed in ``g``."""
 
 
@@ -197,10 +201,13 @@ def described(g: ProgramBuilder, value: Value | TensorType) -> str:
     return f"{name}{word}[{', '.join(g.table.describe(g.simplify(size)) for size in value.shape)}]"
 
 
-def cond(g: ProgramBuilder, condition: Value, bodies: tuple[Body, Body]) -> list[Value]:
+def cond(
+    g: ProgramBuilder, condition: Value, bodies: tuple[AnyBody, AnyBody], join: Join | None = None
+) -> list[Value]:
     """``bodies[0]`` if the 0-d bool ``condition`` holds, else ``bodies[1]``.
 
-    A size in which the two results differ becomes a data-dependent size.
+    A size in which the two results differ becomes a data-dependent size. Bodies that give more than tensors need ``join``,
+    which makes tensors of both results.
 
     Source: `torch.cond`.
 
@@ -213,7 +220,14 @@ def cond(g: ProgramBuilder, condition: Value, bodies: tuple[Body, Body]) -> list
         with g.table.inside():
             results.append(body(builder, []))
             for value in results[-1]:
-                builder.node_of(value)
+                if isinstance(value, Value):
+                    builder.node_of(value)
+    if join is not None:
+        with g.table.inside():
+            results = join(builders, results)
+            for builder, result in zip(builders, results, strict=True):
+                for value in result:
+                    builder.node_of(value)
     types = []
     for first, second in zip(*results, strict=True):
         if (first.dtype, first.element, first.rank) != (second.dtype, second.element, second.rank):

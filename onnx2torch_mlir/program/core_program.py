@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 from torch.export import ExportedProgram
 
-from onnx2torch_mlir.core.signature import TensorSpec
+from onnx2torch_mlir.core.signature import Spec, TensorSpec
 from onnx2torch_mlir.diagnostics import Report, refuse
+from onnx2torch_mlir.program.packing import PackedProgram
 
 if TYPE_CHECKING:
     import torch
@@ -37,10 +38,20 @@ class CoreProgram:
     """
 
     exported: ExportedProgram
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
+    inputs: tuple[Spec, ...]
+    outputs: tuple[Spec, ...]
     dim_names: Mapping[str, str]
     report: Report = field(default_factory=Report)
+
+    @property
+    def flat_inputs(self) -> list[TensorSpec]:
+        """The tensors that the program itself takes, in order."""
+        return [tensor for spec in self.inputs for tensor in spec.flat]
+
+    @property
+    def flat_outputs(self) -> list[TensorSpec]:
+        """The tensors that the program itself gives, in order."""
+        return [tensor for spec in self.outputs for tensor in spec.flat]
 
     @cached_property
     def lowered(self) -> Lowered:
@@ -54,9 +65,10 @@ class CoreProgram:
         with self.report.stage("lower"):
             return lower(
                 self.exported,
-                input_names=[spec.name for spec in self.inputs],
-                output_names=[spec.name for spec in self.outputs],
+                input_names=[spec.name for spec in self.flat_inputs],
+                output_names=[spec.name for spec in self.flat_outputs],
                 dim_names=self.dim_names,
+                elements={spec.name: spec.element for spec in (*self.flat_inputs, *self.flat_outputs) if spec.element},
             )
 
     def to_mlir(self, dialect: str = "torch", *, weights: Weights = "inline") -> MlirModule:
@@ -81,8 +93,8 @@ class CoreProgram:
         with self.report.stage(f"emit {dialect}"):
             return to_dialect(self.exported, dialect, weights=weights)
 
-    def compile(self, *, threads: int = 1) -> Engine:
-        """Native code for this machine's CPU.
+    def compile(self, *, threads: int = 1) -> Engine | PackedProgram:
+        """Native code for this machine's CPU; wrapped where an input or output is no tensor.
 
         Raises:
             Refusal: with everything that has no lowering; what the compiler refuses.
@@ -91,13 +103,20 @@ class CoreProgram:
 
         lowered = self.lowered
         with self.report.stage("compile"):
-            return compile_lowered(lowered, threads=threads)
+            engine = compile_lowered(lowered, threads=threads)
+        return PackedProgram(engine, self.inputs, self.outputs) if self.is_composite else engine
 
-    def eager(self) -> EagerProgram:
-        """The program in eager PyTorch, without any MLIR."""
+    def eager(self) -> EagerProgram | PackedProgram:
+        """The program in eager PyTorch, without any MLIR; wrapped as in `compile`."""
         from onnx2torch_mlir.program.eager import EagerProgram
 
-        return EagerProgram(self)
+        eager = EagerProgram(self)
+        return PackedProgram(eager, self.inputs, self.outputs) if self.is_composite else eager
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether an input or output is a sequence or an optional."""
+        return any(not isinstance(spec, TensorSpec) for spec in (*self.inputs, *self.outputs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the program as a ``.pt2`` file (`torch.export.save`)."""

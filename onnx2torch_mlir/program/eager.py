@@ -10,8 +10,10 @@ import numpy as np
 import torch
 
 from onnx2torch_mlir.conversion import from_numpy
+from onnx2torch_mlir.core.narrow import NARROW, repacked
+from onnx2torch_mlir.core.signature import TensorSpec
 from onnx2torch_mlir.diagnostics import refuse
-from onnx2torch_mlir.engine.arrays import Array, from_anything, numpy_dtype
+from onnx2torch_mlir.engine.arrays import Array, array_dtype, from_anything
 
 if TYPE_CHECKING:
     from onnx2torch_mlir.program.core_program import CoreProgram
@@ -21,8 +23,8 @@ class EagerProgram:
     """Runs a program in eager PyTorch; the interface is the native engine's."""
 
     def __init__(self, program: CoreProgram) -> None:
-        self.inputs = program.inputs
-        self.outputs = program.outputs
+        self.inputs = program.flat_inputs
+        self.outputs = program.flat_outputs
         self._exported = program.exported
 
     @functools.cached_property
@@ -42,7 +44,7 @@ class EagerProgram:
         tensors = []
         for value, spec in zip(values, self.inputs, strict=True):
             array = np.asarray(value)
-            if array.dtype != numpy_dtype(spec.dtype) or array.ndim != len(spec.shape):
+            if array.dtype != array_dtype(spec) or array.ndim != len(spec.shape):
                 given = f"{array.dtype}{list(array.shape)}"
                 raise refuse("O2M-U003", f"an array {given} is given for {spec}", case=spec.name)
             tensors.append(from_numpy(array, spec.dtype))
@@ -52,4 +54,9 @@ class EagerProgram:
         except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError) as error:
             first_line = next(iter(str(error).strip().splitlines()), "")
             raise refuse("O2M-X002", f"eager PyTorch: {type(error).__name__}: {first_line}") from error
-        return [from_anything(result, spec.dtype).copy() for result, spec in zip(results, self.outputs, strict=True)]
+        return [_array(result, spec) for result, spec in zip(results, self.outputs, strict=True)]
+
+
+def _array(result: torch.Tensor, spec: TensorSpec) -> Array:
+    array = from_anything(result, spec.dtype).copy()
+    return repacked(array, NARROW[spec.element]) if spec.element else array
