@@ -58,7 +58,7 @@ def extract(
         producer = values[name].producer()
         if name not in cuts and producer is not None and producer not in needed:
             needed.add(producer)
-            stack.extend(value.name for value in _read_by(producer) if value.name and values.get(value.name) is value)
+            stack.extend(value.name for value in values_read(producer) if value.name and values.get(value.name) is value)
     writer = _Writer(dict(loaded.opsets), loaded.ir.functions, weights)
     nodes = [node for node in graph if node in needed]
     given = {name: cuts[name] or value_type_of(values[name]) for name in cuts if name in used}
@@ -82,7 +82,7 @@ def one_node_model(
     model's.
     """
     types, contents = types or {}, contents or {}
-    reads = {value.name or "": value for value in _read_by(node)}
+    reads = {value.name or "": value for value in values_read(node)}
     held = {name: value for name, value in reads.items() if value.is_initializer() and value.const_value is not None}
     for name in contents.keys() & reads.keys():
         held[name] = ir.Value(name=name, const_value=ir.tensor(np.ascontiguousarray(contents[name])))
@@ -99,13 +99,13 @@ def one_node_model(
     return writer.model([node], given, held, [value for value in node.outputs if value.name], loaded.ir.ir_version)
 
 
-def _read_by(node: ir.Node) -> list[ir.Value]:
-    """The values of scopes around ``node`` that it or its sub-graphs read."""
+def values_read(node: ir.Node) -> list[ir.Value]:
+    """The values of scopes around ``node`` that it or its sub-graphs read, each once."""
     reads: dict[ir.Value, None] = {value: None for value in node.inputs if value is not None}
     for attribute in node.attributes.values():
         for graph in sub_graphs(attribute):
             inner = {*graph.inputs, *graph.initializers.values(), *(v for child in graph for v in child.outputs)}
-            reads |= {value: None for child in graph for value in _read_by(child) if value not in inner}
+            reads |= {value: None for child in graph for value in values_read(child) if value not in inner}
     return list(reads)
 
 

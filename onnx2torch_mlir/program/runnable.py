@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from onnx2torch_mlir.diagnostics import Report
-from onnx2torch_mlir.engine.arrays import Array
-from onnx2torch_mlir.program.core_program import convert
+from onnx2torch_mlir.program.converting import convert
 
 if TYPE_CHECKING:
     import torch
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 class Runnable(Protocol):
     """A program that runs on arrays."""
 
-    def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
-        """The outputs in order."""
+    def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
+        """The outputs in order: arrays, lists of arrays for sequences, None for what is absent."""
         ...
 
 

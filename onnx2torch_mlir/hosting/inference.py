@@ -1,0 +1,86 @@
+"""The types of a model's inner values, by ONNX's own shape inference on a copy without its large weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import onnx
+import onnx_ir as ir
+
+from onnx2torch_mlir.model import Kind, LoadedModel, ValueType, extract, value_type
+
+_SMALL = 1024
+"""Initializers of up to this many elements are kept: contents that decide shapes are short."""
+
+_ROWS_OF_ONE = ("CastMap", "DictVectorizer")
+"""Operators of ai.onnx.ml whose result onnxruntime gives as one row, and for which ONNX infers no rank."""
+
+
+def inferred_types(loaded: LoadedModel) -> dict[str, ValueType]:
+    """The type of every value of ``loaded`` and of its sub-graphs, by name, as far as it can be inferred.
+
+    Declared types come first where both are known. Names of sizes that inference makes up become None.
+    """
+    graph = loaded.ir.graph
+    declared = {value.name: value for value in (*loaded.inputs, *loaded.outputs)}
+    large = [
+        name
+        for name, value in graph.initializers.items()
+        if value.const_value is not None and math.prod(value.const_value.shape.numpy()) > _SMALL
+    ]
+    outputs = list(dict.fromkeys(value.name or "" for value in graph.outputs))
+    cuts: dict[str, ValueType | None] = {name: None for name in large if name not in outputs}
+    cuts |= {value.name: value for value in loaded.inputs}
+    proto = extract(loaded, outputs, inputs=cuts)
+    for value in proto.graph.output:
+        if value.name in declared and value.type.WhichOneof("value") is None:
+            value.type.CopyFrom(declared[value.name].to_proto())
+    inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    found = {value.name: _settled(value_type(value.name, value.type)) for value in _values(inferred.graph)}
+    for node in inferred.graph.node:
+        if node.domain == "ai.onnx.ml":
+            for name in node.output:
+                if name in found:
+                    found[name] = _of_one_row(found[name], node)
+    return found | {name: value for name, value in declared.items() if name not in found}
+
+
+def _values(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                yield from _values(inner)
+    yield from graph.value_info
+    yield from graph.input
+    yield from graph.output
+
+
+def _settled(described: ValueType) -> ValueType:
+    if described.shape is None:
+        return described
+    shape = tuple(None if isinstance(dim, str) and dim.startswith("unk__") else dim for dim in described.shape)
+    return dataclasses.replace(described, shape=shape)
+
+
+def _of_one_row(described: ValueType, node: onnx.NodeProto) -> ValueType:
+    """The sizes that ONNX infers for this domain are not onnxruntime's: the ranks stay."""
+    if described.kind is not Kind.TENSOR:
+        return described
+    if described.shape is not None:
+        return dataclasses.replace(described, shape=(None,) * len(described.shape))
+    if node.op_type in _ROWS_OF_ONE:
+        return dataclasses.replace(described, shape=(1, None))
+    if node.op_type == "SVMClassifier":
+        return dataclasses.replace(described, shape=(None,) * (1 + (described.name != node.output[0])))
+    return described
+
+
+def holds_host_type(described: ValueType | None) -> bool:
+    """Whether a value is a tensor of strings or a map, or a sequence or optional of such."""
+    while described is not None:
+        if described.kind is Kind.MAP or described.dtype is ir.DataType.STRING:
+            return True
+        described = described.element
+    return False

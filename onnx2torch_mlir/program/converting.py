@@ -1,0 +1,67 @@
+"""A loaded model to a program: one core program, or one in parts where some nodes run on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from onnx2torch_mlir.diagnostics import Finding, Refusal, Report, Severity
+from onnx2torch_mlir.hosting import split
+from onnx2torch_mlir.program.core_program import CoreProgram
+from onnx2torch_mlir.program.core_program import convert as convert_whole
+from onnx2torch_mlir.program.split import SplitProgram, assemble
+
+if TYPE_CHECKING:
+    import torch
+
+    from onnx2torch_mlir.model import LoadedModel
+    from onnx2torch_mlir.specs import SpecTable
+
+Program = CoreProgram | SplitProgram
+
+
+def convert(
+    loaded: LoadedModel,
+    *,
+    dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, torch.Tensor] | None = None,
+    table: SpecTable | None = None,
+    report: Report | None = None,
+) -> Program:
+    """The program of a loaded model; its weights are not read.
+
+    ``dims`` pins named dims to numbers; ``constants`` gives inputs their contents; ``report`` takes the stage and the
+    findings. A model with strings, maps or image files becomes a `SplitProgram`.
+
+    Raises:
+        Refusal: with every finding, if one of them is an error.
+    """
+    report = Report() if report is None else report
+    plan = split(loaded, table)
+    if plan is None:
+        return convert_whole(loaded, dims=dims, constants=constants, table=table, report=report)
+    with report.stage("convert"):
+        program, findings = assemble(plan, dims=dims, constants=constants, table=table, report=report)
+        if any(finding.severity is Severity.ERROR for finding in findings):
+            raise Refusal(findings)
+    report.extend(findings)
+    return program
+
+
+def check(
+    loaded: LoadedModel,
+    *,
+    dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, torch.Tensor] | None = None,
+    table: SpecTable | None = None,
+) -> list[Finding]:
+    """Every reason why ``loaded`` would not convert, every warning, and a note for every node that runs on the host."""
+    from onnx2torch_mlir.conversion import check as check_whole
+
+    try:
+        plan = split(loaded, table)
+        if plan is None:
+            return check_whole(loaded, dims=dims, constants=constants, table=table)
+        return assemble(plan, dims=dims, constants=constants, table=table, report=Report())[1]
+    except Refusal as refusal:
+        return list(refusal.findings)
