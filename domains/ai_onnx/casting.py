@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from onnx2torch_mlir.core.builder import ProgramBuilder
-from onnx2torch_mlir.core.parameters import KnownBool
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families.cast import cast_to
-from onnx2torch_mlir.families.dtypes import torch_dtype
+from onnx2torch_mlir.families.dtypes import narrow_element, torch_dtype
+from onnx2torch_mlir.families.narrow import reread
 
 
 def cast(g: ProgramBuilder, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
@@ -20,7 +18,7 @@ def cast(g: ProgramBuilder, x: Value, *, to: int, saturate: int = 1, round_mode:
     Raises:
         Refusal: O2M-C008 where torch has no such dtype.
     """
-    return cast_to(g, x, torch_dtype(to), saturate=bool(saturate), round_mode=round_mode)
+    return cast_to(g, x, torch_dtype(to), element=narrow_element(to), saturate=bool(saturate), round_mode=round_mode)
 
 
 def cast_named(g: ProgramBuilder, x: Value, *, to: str) -> Value:
@@ -41,7 +39,7 @@ def cast_like(
     g: ProgramBuilder, x: Value, target: Value, *, saturate: int = 1, round_mode: str = "up"
 ) -> Value:
     """``x`` in the element type of ``target``."""
-    return cast_to(g, x, target.dtype, saturate=bool(saturate), round_mode=round_mode)
+    return cast_to(g, x, target.dtype, element=target.element, saturate=bool(saturate), round_mode=round_mode)
 
 
 def bit_cast(g: ProgramBuilder, x: Value, *, to: int) -> Value:
@@ -50,9 +48,11 @@ def bit_cast(g: ProgramBuilder, x: Value, *, to: int) -> Value:
     Raises:
         Refusal: O2M-C006 where the widths differ, O2M-C008 where torch has no such dtype.
     """
-    dtype = torch_dtype(to)
-    if dtype is x.dtype:
+    dtype, element = torch_dtype(to), narrow_element(to)
+    if (dtype, element) == (x.dtype, x.element):
         return x
+    if element or x.element:
+        return reread(g, x, dtype, element)
     result: Value = g.call("aten.view.dtype", x, dtype)
     return result
 
@@ -60,24 +60,3 @@ def bit_cast(g: ProgramBuilder, x: Value, *, to: int) -> Value:
 def identity(g: ProgramBuilder, x: Any) -> Any:
     """The input itself, a tensor or any other value."""
     return x
-
-
-def dropout(
-    g: ProgramBuilder,
-    data: Value,
-    ratio: Value | None = None,
-    training_mode: KnownBool | None = None,
-) -> tuple[Value, Value]:
-    """The data itself and a mask that is all true.
-
-    Raises:
-        Refusal: O2M-C003 in training with a ratio other than 0.
-    """
-    if training_mode and (ratio is None or ratio.tensor is None or ratio.tensor.item() != 0.0):
-        raise refuse("O2M-C003", "Dropout in training draws random numbers", case="training_mode=true")
-    return data, g.full(data.shape, True, torch.bool)
-
-
-def dropout_attribute(g: ProgramBuilder, data: Value, *, opset: int) -> tuple[Value, Value]:
-    """Before opset 12: inference; the mask is of the data's dtype until opset 9, then bool."""
-    return data, g.full(data.shape, 1, torch.bool if opset >= 10 else data.dtype)
