@@ -36,8 +36,8 @@ def main() -> int:
         with report.stage("write Linalg MLIR"):
             program.to_mlir("linalg").save(OUT / "resnet50.linalg.mlirbc")
         engine = o2m.compile(program)
-        spec = engine.inputs[0]
-        data = np.random.default_rng(0).random(tuple(map(int, spec.shape)), dtype=np.float32)
+        (spec,) = program.flat_inputs
+        data = np.random.default_rng(0).random([int(size) for size in spec.shape], dtype=np.float32)
         with report.stage("run"):
             (result,) = engine.run([data])
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
