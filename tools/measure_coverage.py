@@ -58,7 +58,7 @@ _REACHED_BY_STAGE = {
 
 
 @dataclass(frozen=True)
-class _Form:
+class Form:
     """A form in which the suite was run: its name, the mode it measures (None: it only adds limits), its results."""
 
     name: str
@@ -72,13 +72,13 @@ def main() -> int:
     if not options.page_only:
         cases = load_cases()
         results = _read(options.results) if options.results else run_cases(cases)
-        forms = [_Form("backend suite", "static", results)]
+        forms = [Form("backend suite", "static", results)]
         for name, mode, path, rewrite in (
             ("with symbolic dims", "dynamic", options.dynamic, dynamic),
             ("with parameters as initializers", None, options.baked, baked),
         ):
             if path is not None or options.results is None:
-                forms.append(_Form(name, mode, _read(path) if path else run_cases(rewrite(cases)), results))
+                forms.append(Form(name, mode, _read(path) if path else run_cases(rewrite(cases)), results))
         measured = Measured()
         add_suite(measured, cases, forms)
         if options.fuzz is not None:
@@ -106,7 +106,7 @@ def _read(path: Path) -> list[CaseResult]:
     return [CaseResult(**item) for item in json.loads(path.read_text())]
 
 
-def add_suite(measured: Measured, cases: Sequence[Case], forms: Sequence[_Form]) -> None:
+def add_suite(measured: Measured, cases: Sequence[Case], forms: Sequence[Form]) -> None:
     """Count what the suite says about the operators of ``cases``, in each form.
 
     A case that passes counts for every operator in its model, a case that fails for the operator that its finding
@@ -125,7 +125,7 @@ def add_suite(measured: Measured, cases: Sequence[Case], forms: Sequence[_Form])
                     _add_limit(measured, version, item.code, SENTENCES.get(item.stage, item.reason), form.mode or "static")
 
 
-def _runs(form: _Form) -> list[Run]:
+def _runs(form: Form) -> list[Run]:
     passed = sum(item.stage == "pass" for item in form.results)
     if form.original is not None:
         before = {(item.kind, item.name) for item in form.original if item.stage == "pass"}

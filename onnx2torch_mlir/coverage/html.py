@@ -66,7 +66,7 @@ def html_page(table: CoverageTable) -> str:
 
 def _tiles(table: CoverageTable) -> str:
     tiles = [
-        _tile(f"{run.matched} / {run.cases}", run.name, "" if run.lost is None else f"{run.lost} lost to the form")
+        _tile(f"{run.matched} / {run.cases}", run.name, "" if run.lost is None else f"{run.lost} that pass as published fail")
         for run in table.runs
         if ":" not in run.name
     ]
@@ -142,8 +142,8 @@ def _operator(domain: str, op: str, rows: list[Support]) -> str:
         title += " <small>deprecated</small>"
     marks = "".join(f"<span>{_mark(newest.status(mode), str(newest.status(mode)))}</span>" for mode in MODES)
     return (
-        f'<details class="op" data-op="{op.lower()}" data-domain="{domain}"><summary><b>{op}</b>{title}{marks}'
-        f'<span class="v">{versions}</span></summary>'
+        f'<details class="op" data-op="{op.lower()}" data-domain="{domain}">'
+        f'<summary><span class="name"><b>{op}</b>{title}</span>{marks}<span class="v">{versions}</span></summary>'
         f'<p><a href="{link}">{op} on onnx.ai</a></p>{"".join(_row(row) for row in rows)}</details>'
     )
 

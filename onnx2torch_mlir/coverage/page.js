@@ -40,7 +40,11 @@
     for (const control of form.elements) {
       if (control.id && control.value && control.value !== control.dataset.first) state.set(control.id, control.value);
     }
-    history.replaceState(null, "", state.size ? "#" + state : location.pathname + location.search);
+    try {
+      history.replaceState(null, "", "#" + state);
+    } catch {
+      // Some browsers refuse this for a file that was opened from disk; the filters work all the same.
+    }
   }
 
   for (const control of form.elements) control.dataset.first = control.value;

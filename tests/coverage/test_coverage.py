@@ -214,7 +214,7 @@ def test_the_page_is_one_file_that_shows_figures_and_limits_in_words() -> None:
     relu = text.partition('data-op="relu"')[2].partition('class="op"')[0]
     assert "5 cases: 5 convert, 4 lower, 4 run, 3 match" in relu
     assert "a &lt;b&gt; &amp; c" in relu
-    assert 'all.static.partly-matches all.dynamic.not-measured float.static.partly-matches' in relu
+    assert "all.static.partly-matches all.dynamic.not-measured float.static.partly-matches" in relu
     assert text.count('class="op"') == len(table.operators())
     assert text.count('class="row"') == len(table.supports)
 
