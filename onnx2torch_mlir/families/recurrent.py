@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.subprograms import scan
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
@@ -92,7 +93,8 @@ def lstm_step(g: ProgramBuilder, cell: Cell, x: Value, states: list[Value]) -> l
     if cell.peepholes:
         o = g.add(o, g.mul(cell.peepholes[1], memory))
     o = cell.activate(g, 0, o)
-    return [g.mul(o, cell.activate(g, 2, memory)), memory]
+    # The clip is for the gates: onnxruntime does not clip the memory before its activation.
+    return [g.mul(o, cell.functions[2](g, memory)), memory]
 
 
 def _recur(g: ProgramBuilder, cell: Cell, hidden: Value) -> Value:
@@ -148,7 +150,16 @@ def recurrent(
     flips = DIRECTIONS[direction]
     hidden = r.shape[2]
     if not isinstance(hidden, int):
-        raise refuse("O2M-C003", "the hidden size is only known at run time", case="R")
+        if hidden_size is None:
+            hint = "give the attribute hidden_size, or the weights a declared shape"
+            raise refuse("O2M-C004", "the hidden size is only known at run time", case="R", hint=hint)
+        g.require_equal(hidden, hidden_size, "the hidden size of the weights is hidden_size")
+        hidden = hidden_size
+    # Sizes that a model leaves open follow from the hidden size.
+    w = _shaped(g, w, [len(flips), layer.gates * hidden, w.shape[2]])
+    r = _shaped(g, r, [len(flips), layer.gates * hidden, hidden])
+    b = None if b is None else _shaped(g, b, [len(flips), 2 * layer.gates * hidden])
+    initial = [None if item is None else _shaped(g, item, [len(flips), x.shape[1], hidden]) for item in initial]
     if hidden_size is not None and hidden_size != hidden:
         raise refuse("O2M-C006", f"hidden_size is {hidden_size}, the weights have {hidden}", case="hidden_size")
     functions = activations_of(layer.defaults, len(flips), activations, alphas, betas)
@@ -188,6 +199,14 @@ def recurrent(
         y = g.permute(y, [2, 0, 1, 3])
         last = [g.permute(item, [1, 0, 2]) for item in last]
     return (y, *last)
+
+
+def _shaped(g: ProgramBuilder, value: Value, shape: Sequence[Dim]) -> Value:
+    """``value`` with the sizes that the others imply, which are checked now or when the program runs."""
+    if value.rank == len(shape):
+        for have, want in zip(value.shape, shape, strict=True):
+            g.require_equal(have, want, "sizes of a recurrent layer's inputs have to fit each other")
+    return value if tuple(value.shape) == tuple(shape) else g.reshape(value, shape)
 
 
 def _inside(g: ProgramBuilder, sequence_lens: Value, length: object, reverse: bool) -> Value:

@@ -61,3 +61,16 @@ def test_numbers(op, shape, attributes, dynamic):
 def test_old_opset(op):
     outputs = 3 if op == "LSTM" else 2
     agrees(op, arrays(op), opset=7, known=(1, 2, 3), outputs=outputs, hidden_size=6)
+
+
+@pytest.mark.parametrize("op", list(GATES))
+def test_weights_of_open_sizes_follow_hidden_size(op):
+    outputs = 3 if op == "LSTM" else 2
+    inputs = arrays(op, directions=2, state=True, lens=True)
+    agrees(op, inputs, opset=14, outputs=outputs, dynamic=True, hidden_size=6, direction="bidirectional")
+
+
+def test_a_clip_leaves_the_memory():
+    inputs = arrays("LSTM", state=True, peepholes=True)
+    inputs[6] = inputs[6] * 4
+    agrees("LSTM", inputs, opset=14, outputs=3, hidden_size=6, clip=0.4)
