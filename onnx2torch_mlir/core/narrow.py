@@ -74,12 +74,12 @@ def narrow_of(dtype: np.dtype[Any]) -> Narrow | None:
 
 def unpacked(array: Array, narrow: Narrow) -> Array:
     """An array of ml_dtypes' type (whose unused bits may be anything) as it is held here: a new, dense array."""
-    codes: Array = np.array(array, order="C", ndmin=array.ndim).view(np.uint8) & np.uint8((1 << narrow.bits) - 1)
-    if narrow.signed:
-        sign = np.uint8(1 << (narrow.bits - 1))
-        codes = (codes ^ sign) - sign
-        return codes.view(np.int8)
-    return codes
+    result: Array = np.array(array, order="C", ndmin=array.ndim).view(np.uint8)
+    unused = np.uint8(8 - narrow.bits)
+    np.left_shift(result, unused, out=result)
+    result = result.view(np.int8 if narrow.signed else np.uint8)
+    np.right_shift(result, result.dtype.type(unused), out=result)
+    return result
 
 
 def repacked(array: Array, narrow: Narrow) -> Array:
