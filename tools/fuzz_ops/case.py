@@ -42,6 +42,12 @@ class Case:
         return any(isinstance(dim, str) for item in self.inputs if item is not None and not item.known for dim in item.dims)
 
     @property
+    def types(self) -> set[str]:
+        """ONNX's names of the inputs' element types."""
+        given = [item.array.dtype for item in self.inputs if item is not None]
+        return {onnx.TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(dtype)).lower() for dtype in given}
+
+    @property
     def size(self) -> int:
         """How large the case is; a smaller one is the better reproducer."""
         given = [item for item in self.inputs if item is not None]

@@ -112,7 +112,7 @@ class Draw:
 
     def allowed(self, type_name: str) -> list[str]:
         """The element types of a type constraint, but for strings and what is no tensor."""
-        constraint = self.version.type_constraints[type_name]
+        constraint = self.version.type_constraints.get(type_name, (type_name,))
         kinds = [kind[7:-1] for kind in constraint if kind.startswith("tensor(")]
         return [kind for kind in kinds if kind != "string"]
 
@@ -155,8 +155,13 @@ class Draw:
         """Give the input ``name`` an array of ``shape`` in the type of its formal."""
         return self.give(name, self.array(self.dtype(self.formal(name).type, only), shape, low, high), known=known)
 
-    def give(self, name: str, array: Array | None, *, known: bool | None = None, static: bool = False) -> Array:
-        """Give the input ``name`` this array; of a variadic input the next one. ``known`` None: once in eight."""
+    def give(
+        self, name: str, array: Array | None, *, known: bool | None = None, static: bool = False, static_last: bool = False
+    ) -> Array:
+        """Give the input ``name`` this array; of a variadic input the next one. ``known`` None: once in eight.
+
+        ``static`` and ``static_last`` keep all dims, or the last one, from being symbolic: a rank depends on them.
+        """
         if array is None:
             self._inputs.setdefault(name, []).append(None)
             return np.zeros(())
@@ -165,9 +170,9 @@ class Draw:
         index = self._count
         self._count += 1
         symbolic = [
-            not (known or static or (self.broadcasts and size == 1))
+            not (known or static or (self.broadcasts and size == 1) or (static_last and axis == array.ndim - 1))
             and (self.symbolic == "all" or (self.symbolic == "some" and self.flag()))
-            for size in array.shape
+            for axis, size in enumerate(array.shape)
         ]
         self._inputs.setdefault(name, []).append(Given(array, named_dims(index, array.shape, symbolic), known))
         return array

@@ -119,15 +119,16 @@ def quantize(d: Draw) -> None:
         first = d.dtype(d.formal("x").type, wide)
         kind = d.dtype(target)
         d.give("x", d.array(first, shape, -20, 20))
-        scale = d.dtype(d.formal("y_scale").type, wide[:3])
+        scale = d.dtype(d.formal("y_scale").type, wide)
         if since < 23:
-            scale = first if scale in d.allowed(d.formal("y_scale").type) and first in wide[:3] else scale
+            scale = first if d.formal("y_scale").type == d.formal("x").type else scale
     else:
         kind = d.dtype(d.formal("x").type)
         d.give("x", d.array(kind, shape))
         scale = d.dtype(d.formal("x_scale").type, wide[:3])
     prefix = "y" if linear else "x"
-    d.give(f"{prefix}_scale", d.array(scale, scale_shape, 0.05, 1.5), known=d.flag(), static=True)
+    low, high = (1, 3) if scale == "int32" else (0.05, 1.5)
+    d.give(f"{prefix}_scale", d.array(scale, scale_shape, low, high), known=d.flag(), static=True)
     if d.flag():
         narrow = kind.startswith(("float8", "float4")) or kind == "int32"
         d.give(f"{prefix}_zero_point", d.array(kind, scale_shape, 0, 0 if narrow else 1), known=d.flag(), static=True)
@@ -182,6 +183,9 @@ def layer_norm(d: Draw) -> None:
     d.tensor("X", shape, low=-4, high=4)
     scaled = shape[d.attributes.get("axis", -1) :]
     first = d.version.inputs[1].name
+    if "V" in d.version.type_constraints:
+        # ONNX infers X's type for the result and declares the scale's: only one type for both says the same.
+        d.types["V"] = d.types["T"]
     d.tensor(first, scaled, low=-2, high=2, known=d.flag())
     if d.has_input("B") and d.flag():
         d.tensor("B", scaled, low=-2, high=2, known=d.flag())

@@ -65,7 +65,7 @@ def deform_conv(d: Draw) -> None:
     strides = d.attribute("strides", [1, 2], [2, 2]) or [1, 1]
     dilations = d.attribute("dilations", [2, 1]) or [1, 1]
     pads = d.attribute("pads", [1, 0, 0, 1], [1, 1, 1, 1]) or [0, 0, 0, 0]
-    if d.flag():
+    if d.symbolic != "no" or d.flag():
         d.attributes["kernel_shape"] = kernel
     group = d.attribute("offset_group", 1, 2) or 1
     channels = group * d.integer(1, 2)

@@ -40,7 +40,7 @@ def gather_nd(d: Draw) -> None:
     where = [*shape[:batch], *d.shape(0, 2)]
     columns = [d.indices("int64", where, shape[batch + index]) for index in range(depth)]
     d.tensor("data", shape)
-    d.give("indices", np.stack(columns, -1))
+    d.give("indices", np.stack(columns, -1), static_last=True)
 
 
 def _reduction(d: Draw) -> bool:
@@ -79,7 +79,7 @@ def scatter_nd(d: Draw) -> None:
         flat = np.array(d.permuted(range(min(places, 12))))[:count].astype(np.int64)
     indices = np.stack(np.unravel_index(flat, shape[:depth]), -1).astype(np.int64).reshape(count, depth)
     d.tensor("data", shape, low=-3, high=3)
-    d.give("indices", indices)
+    d.give("indices", indices, static_last=True)
     d.tensor("updates", (count, *shape[depth:]), low=-3, high=3)
 
 

@@ -20,7 +20,8 @@ def window(d: Draw, rank: int, *, kernel_attribute: bool, transposed: bool = Fal
     kernel = [d.integer(1, 3) for _ in range(rank)]
     strides = [d.integer(1, 3) for _ in range(rank)]
     dilations = [d.integer(1, 2) for _ in range(rank)]
-    if kernel_attribute or d.flag():
+    # Without the attribute the kernel is the weight's shape, which must then be known.
+    if kernel_attribute or d.symbolic != "no" or d.flag():
         d.attributes["kernel_shape"] = kernel
     if d.flag():
         d.attributes["strides"] = strides
@@ -36,6 +37,9 @@ def window(d: Draw, rank: int, *, kernel_attribute: bool, transposed: bool = Fal
     elif padding == "auto":
         options = ["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"]
         d.attributes["auto_pad"] = d.choose(options)
+        if ceil and d.attributes["auto_pad"].startswith("SAME") and "strides" in d.attributes:
+            # SAME with a step beyond the kernel would take negative padding, which a pool does not define.
+            d.attributes["strides"] = [min(step, size) for step, size in zip(strides, kernel, strict=True)]
     if ceil and d.attributes.get("auto_pad", "NOTSET") == "NOTSET":
         d.attribute("ceil_mode", 1, 0)
     least = [1] * rank if transposed else extent
