@@ -1,0 +1,1 @@
+"""The domain ai.onnx.ml: classical machine learning."""
