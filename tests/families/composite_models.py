@@ -10,8 +10,8 @@ import onnx
 from onnx import TensorProto, helper
 
 from onnx2torch_mlir.model import read
-from onnx2torch_mlir.program.core_program import CoreProgram
 from onnx2torch_mlir.program import convert
+from onnx2torch_mlir.program.core_program import CoreProgram
 
 OPSET = 18
 F = TensorProto.FLOAT

@@ -221,7 +221,8 @@ def test_a_loop_of_a_known_number_of_trips_is_unrolled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("then", "other"), [("a = SequenceConstruct(x, x)", "b = SequenceConstruct(x)"), ("a = SequenceErase(s)", "b = SequenceEmpty()")]
+    ("then", "other"),
+    [("a = SequenceConstruct(x, x)", "b = SequenceConstruct(x)"), ("a = SequenceErase(s)", "b = SequenceEmpty()")],
 )
 def test_branches_of_different_lengths(then: str, other: str) -> None:
     branches = {
@@ -239,7 +240,9 @@ def test_branches_of_different_lengths(then: str, other: str) -> None:
 
 def test_map_over_a_run_time_sequence() -> None:
     body = graph(
-        [node("y = Add(a, b)"), node("z = Shape(a)")], [tensor("a", ["n"]), tensor("b", ["n"])], [tensor("y", ["n"]), tensor("z", [1], I)]
+        [node("y = Add(a, b)"), node("z = Shape(a)")],
+        [tensor("a", ["n"]), tensor("b", ["n"])],
+        [tensor("y", ["n"]), tensor("z", [1], I)],
     )
     nodes = [node("y z = SequenceMap(s, t)", body=body)]
     runs = Runs(graph(nodes, [sequence("s", ["n"]), sequence("t", ["n"])], [sequence("y", None), sequence("z", None, I)]))
