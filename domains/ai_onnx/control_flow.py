@@ -17,7 +17,6 @@ from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.subprograms import Body, SubGraph
 from onnx2torch_mlir.core.subprograms import scan as scan_operator
 from onnx2torch_mlir.core.values import Value
-from onnx2torch_mlir.diagnostics import refuse
 
 UNROLL_LIMIT = 16
 """A loop of a known trip count up to this is unrolled: then its carried values may change their shape."""
@@ -131,26 +130,39 @@ def scan(
     Source: https://onnx.ai/onnx/operators/onnx__Scan.html
     """
     states = list(inputs[: len(inputs) - num_scan_inputs])
-    sequences = []
-    for index, x in enumerate(inputs[len(states) :]):
-        axis = (scan_input_axes[index] if scan_input_axes else 0) % x.rank
-        x = g.permute(x, [axis, *(other for other in range(x.rank) if other != axis)])
-        if scan_input_directions and scan_input_directions[index]:
-            x = g.call("aten.flip.default", x, [0])
-        sequences.append(x)
+    sequences = _forward(g, inputs[len(states) :], scan_input_axes or [0] * num_scan_inputs, scan_input_directions)
     length = sequences[0].shape[0]
-    for other in sequences[1:]:
-        g.require_equal(length, other.shape[0], "lengths of scan inputs")
-    carries, stacked = scan_operator(g, lambda b, values: body(b, values), states, sequences, length)
+
+    def step(b: ProgramBuilder, values: list[Value]) -> list[Value]:
+        with b.turn(values[-1]):
+            return body(b, values[:-1])
+
+    carries, stacked = scan_operator(g, step, states, [*sequences, g.arange(0, length)], length)
     results = []
     for index, y in enumerate(stacked):
         if scan_output_directions and scan_output_directions[index]:
             y = g.call("aten.flip.default", y, [0])
         axis = (scan_output_axes[index] if scan_output_axes else 0) % y.rank
         order = list(range(1, y.rank))
-        order.insert(axis, 0)
+        order.insert(axis % y.rank, 0)
         results.append(g.permute(y, order))
     return [*carries, *results]
+
+
+def _forward(
+    g: ProgramBuilder, inputs: Sequence[Value], axes: Sequence[int], directions: Sequence[int] | None
+) -> list[Value]:
+    """Scan inputs with the axis of the steps first and in the order of the steps; their lengths are asserted to be equal."""
+    sequences = []
+    for index, x in enumerate(inputs):
+        axis = axes[index] % x.rank
+        x = g.permute(x, [axis, *(other for other in range(x.rank) if other != axis)])
+        if directions and directions[index]:
+            x = g.call("aten.flip.default", x, [0])
+        sequences.append(x)
+    for other in sequences[1:]:
+        g.require_equal(sequences[0].shape[0], other.shape[0], "lengths of scan inputs")
+    return sequences
 
 
 def scan_batched(
@@ -163,18 +175,38 @@ def scan_batched(
 ) -> list[Value]:
     """ONNX Scan of opset 8: a leading batch axis, one scan for each element of the batch.
 
-    Raises:
-        Refusal: O2M-C003 with sequence_lens, or where the batch size is not known.
+    A sequence that ``sequence_lens`` says to be shorter leaves the states alone after its end, and its outputs 0; one that
+    is taken backwards starts at its own end.
+
+    Source: https://onnx.ai/onnx/operators/text_diff_Scan_8_9.html
     """
-    if sequence_lens is not None:
-        raise refuse("O2M-C003", "Scan-8 with sequence_lens", case="sequence_lens")
+    lengths = [] if sequence_lens is None else [g.cast(sequence_lens, torch.int64)]
+    states = len(inputs) - num_scan_inputs
+
+    def element(b: ProgramBuilder, values: list[Value]) -> list[Value]:
+        rows = values[len(lengths) :]
+        sequences = _forward(b, rows[states:], [0] * num_scan_inputs, None if lengths else directions)
+        steps = sequences[0].shape[0]
+        if lengths:
+            order = b.arange(0, steps)
+            back = b.where(b.binary("lt", order, values[0]), b.sub(b.sub(values[0], 1), order), order)
+            for index, backwards in enumerate(directions or ()):
+                if backwards:
+                    sequences[index] = b.call("aten.index_select.default", sequences[index], 0, back)
+
+        def step(inner: ProgramBuilder, now: list[Value]) -> list[Value]:
+            before, number = now[:states], now[-1]
+            with inner.turn(number):
+                results = body(inner, now[:-1])
+            if not lengths:
+                return results
+            inside = inner.binary("lt", number, values[0])
+            zeros = [inner.full(result.shape, 0, result.dtype) for result in results[states:]]
+            olds = [*before, *zeros]
+            return [inner.where(inside, result, old) for result, old in zip(results, olds, strict=True)]
+
+        carries, stacked = scan_operator(b, step, rows[:states], [*sequences, b.arange(0, steps)], steps)
+        return [*carries, *stacked]
+
     batch = inputs[0].shape[0]
-    if not isinstance(batch, int) or batch == 0:
-        raise refuse("O2M-C003", "Scan-8 with a batch size that is not known", case="batch")
-    rows = []
-    for index in range(batch):
-        row = [g.select(value, 0, index) for value in inputs]
-        rows.append(
-            scan(g, *row, body=body, num_scan_inputs=num_scan_inputs, scan_input_directions=directions)
-        )
-    return [g.cat([g.unsqueeze(item, 0) for item in column], 0) for column in zip(*rows, strict=True)]
+    return scan_operator(g, element, [], [*lengths, *inputs], batch)[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,9 @@ class EagerProgram:
 
     @functools.cached_property
     def _module(self) -> Any:
-        return self._exported.module(check_guards=False)
+        module = self._exported.module(check_guards=False)
+        _take_any_length(module)
+        return module
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
         """The outputs in order for ``inputs``, by name or in order.
@@ -55,6 +58,27 @@ class EagerProgram:
             first_line = next(iter(str(error).strip().splitlines()), "")
             raise refuse("O2M-X002", f"eager PyTorch: {type(error).__name__}: {first_line}") from error
         return [_array(result, spec) for result, spec in zip(results, self.outputs, strict=True)]
+
+
+def _take_any_length(module: torch.nn.Module) -> None:
+    """Replace torch's scan by `_scan` in a program and in copies of its sub-programs, which hold no weights."""
+    for name, part in list(module.named_children()):
+        if isinstance(part, torch.fx.GraphModule):
+            setattr(module, name, copy.deepcopy(part))
+            _take_any_length(getattr(module, name))
+    if isinstance(module, torch.fx.GraphModule):
+        for node in module.graph.find_nodes(op="call_function", target=torch.ops.higher_order.scan):
+            node.target = _scan
+        module.recompile()
+
+
+def _scan(combine: Any, init: Sequence[Any], xs: Sequence[Any], additional: Sequence[Any]) -> Any:
+    """torch's scan, for a length of 0 too: what is stacked then has the sizes that a step on zeros gives."""
+    if xs[0].shape[0]:
+        return torch.ops.higher_order.scan(combine, init, xs, additional)
+    results = combine(*init, *(x.new_zeros(x.shape[1:]) for x in xs), *additional)
+    stacked = [item.new_empty((0, *item.shape)) for item in results[len(init) :]]
+    return (*(item.clone() for item in init), *stacked)
 
 
 def _array(result: torch.Tensor, spec: TensorSpec) -> Array:
