@@ -9,6 +9,9 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+_FINFO: Any = ml_dtypes.finfo
+_IINFO: Any = ml_dtypes.iinfo
+
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0)
 
 
@@ -42,7 +45,7 @@ def fill(
     if dtype.name == "float8_e8m0fnu":
         numbers = np.abs(numbers) + 0.125
     if dtype.name.startswith("float8") or dtype.name.startswith("float4"):
-        limit = float(ml_dtypes.finfo(dtype).max)
+        limit = float(_FINFO(dtype).max)
         numbers = np.where(np.isfinite(numbers), np.clip(numbers, -limit, limit), numbers)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(numbers).astype(dtype)
@@ -51,7 +54,7 @@ def fill(
 def _integers(
     rng: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...], style: str, low: float | None, high: float | None
 ) -> Array:
-    limits = ml_dtypes.iinfo(dtype)
+    limits = _IINFO(dtype)
     least, most = int(limits.min), int(limits.max)
     if style == "within":
         least, most = max(least, int(-9 if low is None else low)), min(most, int(9 if high is None else high))

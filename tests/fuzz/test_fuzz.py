@@ -1,0 +1,95 @@
+"""A short run of the differential tester: a few draws of every row, always the same ones. ``make fuzz`` is the long run."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from onnx2torch_mlir.isolation import Worker
+from tools.fuzz_ops import OUTCOMES
+from tools.fuzz_ops.case import Case, Given
+from tools.fuzz_ops.execute import judge, run
+from tools.fuzz_ops.hunt import hunt, targets
+from tools.fuzz_ops.known import KNOWN
+from tools.fuzz_ops.report import is_refused, records
+
+DRAWS = 2
+SHARDS = 6
+
+OPEN: dict[str, str] = {}
+"""Rows on which a draw of this run fails, with the reason; one that no longer fails has to leave the list."""
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONNX2MLIR_CACHE", "off")
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_rows(shard: int) -> None:
+    wanted = [item for item in targets() if item.strategy is not None and not is_refused(item)][shard::SHARDS]
+    worker = Worker()
+    try:
+        hunts = [hunt(item, worker, draws=DRAWS, seed=1, shrink_seconds=0) for item in wanted]
+    finally:
+        worker.close()
+    assert not [f"{item.target}: {item.note}" for item in hunts if item.note]
+    failed = {
+        str(item.target): [f"{verdict.outcome}: {case.command()}: {verdict.reason}" for case, verdict in item.failures]
+        for item in hunts
+        if item.failures
+    }
+    listed = {str(item) for item in wanted} & set(OPEN)
+    assert {name: told for name, told in failed.items() if name not in listed} == {}
+    assert listed - set(failed) == set(), "these rows agree now: take them out of OPEN"
+
+
+def given(array: np.ndarray, *dims: int | str) -> Given:
+    return Given(array, dims or array.shape)
+
+
+ADD = Case("ai.onnx", "Add", 14, (given(np.ones(3, np.float32), "n"), given(np.ones(1, np.float32))), dtype="float")
+
+
+def test_a_case_that_agrees() -> None:
+    verdict = run(ADD)
+    assert (verdict.outcome, verdict.reached) == ("agree", "ran")
+    assert ADD.dynamic
+
+
+def test_a_model_that_no_reference_runs() -> None:
+    broken = replace(ADD, inputs=(given(np.ones(3, np.float32)), given(np.ones(2, np.float32))))
+    assert run(broken).outcome == "both-refuse"
+
+
+def test_wrong_numbers_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.fuzz_ops.execute._ours", lambda case, model: [np.zeros(3, np.float32)])
+    verdict = run(ADD)
+    assert verdict.outcome == "differ" and verdict.failed
+
+
+def test_a_crash_is_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.fuzz_ops.execute.TASK", "os:abort")
+    worker = Worker()
+    try:
+        assert judge(worker, ADD).outcome in ("crash", "traceback")
+    finally:
+        worker.close()
+
+
+def test_draws_are_the_same_for_the_same_seed() -> None:
+    relu = next(item for item in targets() if item.op == "Relu")
+    worker = Worker()
+    try:
+        first, second = (hunt(relu, worker, draws=4, seed=5) for _ in range(2))
+    finally:
+        worker.close()
+    assert [case.command() for case, _ in first.drawn] == [case.command() for case, _ in second.drawn]
+    told = records([first], [])
+    assert sum(item["count"] for item in told) == 4
+    assert all(item["outcome"] in OUTCOMES and not math.isnan(item["since"]) for item in told)
+
+
+def test_every_known_disagreement_has_a_reason() -> None:
+    assert all(entry.reason and entry.reference in ("onnxruntime", "onnx.reference") for entry in KNOWN)
