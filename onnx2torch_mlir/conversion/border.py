@@ -78,13 +78,28 @@ def _type_of_form(name: str, form: Form) -> ValueType:
     )
 
 
-def composite_input(builder: ProgramBuilder, described: ValueType, dims: Mapping[str, int]) -> Anything:
+def composite_input(
+    builder: ProgramBuilder, described: ValueType, dims: Mapping[str, int], rank: int | None = None
+) -> Anything:
     """A program input that is a sequence (``x.data`` and ``x.shapes``) or an optional (``x.has`` and its value).
+
+    ``rank`` is that of a sequence's elements where their type leaves it open.
 
     Raises:
         Refusal: O2M-C004 for an optional tensor without a declared rank, O2M-C008 for another kind of value.
     """
-    return _input(builder, described.name, described, form_of_type(described, dims), dims)
+    form = form_of_type(described, dims)
+    if rank is not None:
+        form = _with_rank(form, rank)
+    return _input(builder, described.name, described, form, dims)
+
+
+def _with_rank(form: Form, rank: int) -> Form:
+    if isinstance(form, OptionalForm):
+        inside = _with_rank(form.inside, rank)
+        assert not isinstance(inside, OptionalForm)
+        return OptionalForm(inside)
+    return RunTimeForm(form.dtype, (None,) * rank) if isinstance(form, RunTimeForm) and form.sizes is None else form
 
 
 def _input(builder: ProgramBuilder, name: str, described: ValueType, form: Form, dims: Mapping[str, int]) -> Anything:

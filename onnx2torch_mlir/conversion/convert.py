@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from onnx2torch_mlir.conversion.border import completed, composite_input, spec_of
 from onnx2torch_mlir.conversion.declared import check_value
 from onnx2torch_mlir.conversion.driver import GraphConverter
+from onnx2torch_mlir.conversion.element_ranks import element_rank
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.composites import Anything, flatten
 from onnx2torch_mlir.core.export import finish
@@ -98,7 +99,7 @@ def _walk(
             converter.values[value] = known.tagged(narrow_element(int(described.dtype or 0)))
             continue
         try:
-            given.append((described.name, _input(builder, described, dims)))
+            given.append((described.name, _input(builder, described, value, dims)))
             converter.values[value] = given[-1][1]
         except Refusal as refusal:
             findings.extend(item.at(NodeRef(described.name, "graph input")) for item in refusal.findings)
@@ -144,9 +145,9 @@ def _choices(names: set[str]) -> str:
     return f"there are: {', '.join(sorted(names))}" if names else "there is none"
 
 
-def _input(builder: ProgramBuilder, described: ValueType, dims: Mapping[str, int]) -> Anything:
+def _input(builder: ProgramBuilder, described: ValueType, value: ir.Value, dims: Mapping[str, int]) -> Anything:
     if described.kind is not Kind.TENSOR:
-        return composite_input(builder, described, dims)
+        return composite_input(builder, described, dims, element_rank(value))
     if described.dtype is None or described.dtype == ir.DataType.UNDEFINED:
         raise refuse("O2M-R019", f"graph input {described.name} has no element type", case=described.name)
     if described.shape is None:

@@ -182,6 +182,24 @@ def test_the_rank_of_an_element_must_be_known() -> None:
     assert [finding.code for finding in caught.value.findings] == ["O2M-C004"]
 
 
+@pytest.mark.parametrize(
+    ("nodes", "result"),
+    [
+        (["y = SequenceAt(s, i)"], [None, None]),
+        (["t = SequenceErase(s)", "y = SequenceAt(t, i)"], [None, None]),
+        (["t = SequenceInsert(s, x)", "y = SequenceAt(t, i)"], None),
+        (["y = ConcatFromSequence(s)"], [None, None]),
+    ],
+)
+def test_the_rank_of_an_element_is_what_the_model_says_of_those_that_are_read(nodes: list[str], result: Any) -> None:
+    inputs = [sequence("s", None), tensor("i", [], I), tensor("x", ["n", 3])]
+    made_nodes = [node(text, **({"axis": 0} if "Concat" in text else {})) for text in nodes]
+    runs = Runs(graph(made_nodes, inputs, [tensor("y", result)]))
+    for items in (made((2, 3), (1, 3)), made((0, 3), (4, 3), (1, 3))):
+        wanted = np.concatenate(items) if "Concat" in nodes[0] else items[0]
+        runs.gives([items, np.array(0), np.zeros((1, 3), np.float32)], [wanted])
+
+
 GROWING = graph(
     [
         node("go = Identity(go_in)"),
