@@ -150,6 +150,9 @@ def test_a_sentence_is_kept_without_what_is_particular_to_a_model() -> None:
     softmax = next(item for item in default_ledger().versions("ai.onnx") if item.op == "Softmax")
     reason = "'axis' of 'node_7' must be known: input_dim0 in /tmp/model/x.onnx\nmore"
     assert in_general(reason, softmax) == "'axis' of … must be known: a dim in …x.onnx"
+    assert in_general("the node's sizes: X_dim1 must equal 'axis' (here X_dim1 = 3)", softmax) == (
+        "the node's sizes: a dim must equal 'axis'"
+    )
     assert len(in_general("word " * 100, softmax)) <= 240
 
 

@@ -19,13 +19,16 @@ from tests.suite.parameters import parameters
 IR_VERSION_WITHOUT_INPUTS = 4
 """Since this version of the file format an initializer need not be an input too."""
 
+_RANK_IN_LAST_SIZE = frozenset({"GatherND", "ScatterND"})
+"""Operators whose indices say with their last size how many axes they index."""
+
 
 def dynamic(cases: Sequence[Case]) -> list[Case]:
     """Those of ``cases`` whose inputs have dims, each dim made a symbol of its own.
 
-    Only the shapes of parameters stay: how many axes there are is part of a model, and files have weights of known
-    sizes. What the operator needs to be equal is for the program to check when it runs. Declared results keep their
-    rank alone.
+    What files declare stays: the shapes of parameters (how many axes there are is part of a model, and weights have known
+    sizes), a 1 (which may be there to be broadcast), and a size that decides a rank. What the operator needs to be equal
+    is for the program to check when it runs. Declared results keep their rank alone.
     """
     known = _ParametersByName(cases)
     made = (_dynamic(case, known) for case in cases if isinstance(case.model, bytes))
@@ -56,7 +59,8 @@ class _ParametersByName:
 def _dynamic(case: Case, known: _ParametersByName) -> Case | None:
     model = onnx.ModelProto.FromString(_bytes(case))
     kept = {*known(case, model), *(tensor.name for tensor in model.graph.initializer)}
-    changed = [_rename(value) for value in model.graph.input if value.name not in kept]
+    ranks = {node.input[1] for node in model.graph.node if node.op_type in _RANK_IN_LAST_SIZE}
+    changed = [_rename(value, value.name in ranks) for value in model.graph.input if value.name not in kept]
     if not any(changed):
         return None
     for value in model.graph.output:
@@ -65,13 +69,15 @@ def _dynamic(case: Case, known: _ParametersByName) -> Case | None:
     return replace(case, model=model.SerializeToString())
 
 
-def _rename(value: onnx.ValueInfoProto) -> bool:
+def _rename(value: onnx.ValueInfoProto, keep_last: bool) -> bool:
     tensor = _tensor_type(value.type)
     if tensor is None or not tensor.HasField("shape"):
         return False
-    for axis, dim in enumerate(tensor.shape.dim):
+    dims = list(enumerate(tensor.shape.dim))
+    renamed = [(axis, dim) for axis, dim in (dims[:-1] if keep_last else dims) if dim.dim_value != 1]
+    for axis, dim in renamed:
         dim.dim_param = f"{value.name}_dim{axis}"
-    return len(tensor.shape.dim) > 0
+    return bool(renamed)
 
 
 def _forget(value: onnx.ValueInfoProto) -> None:

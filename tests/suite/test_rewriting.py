@@ -111,3 +111,17 @@ def test_dims_inside_sequences_become_symbols_and_scalars_leave_a_case_out() -> 
     scalar = helper.make_tensor_value_info("x", TensorProto.FLOAT, [])
     model = helper.make_model(helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [scalar], results))
     assert dynamic([Case("test_neg", "node", model.SerializeToString(), (), 0, 0)]) == []
+
+
+def test_a_one_and_a_size_that_decides_a_rank_stay() -> None:
+    node = helper.make_node("GatherND", ["data", "indices"], ["y"])
+    formals = [
+        helper.make_tensor_value_info("data", TensorProto.FLOAT, [2, 1, 3]),
+        helper.make_tensor_value_info("indices", TensorProto.INT64, [4, 2]),
+    ]
+    results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 3])]
+    model = helper.make_model(helper.make_graph([node], "g", formals, results))
+    (case,) = dynamic([Case("test_g", "node", model.SerializeToString(), (), 0, 0)])
+    data, indices = model_of(case).graph.input
+    assert dims(data) == ["data_dim0", 1, "data_dim2"]
+    assert dims(indices) == ["indices_dim0", 2]
