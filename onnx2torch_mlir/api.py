@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnx2torch_mlir.diagnostics import Finding, Refusal, Report
-from onnx2torch_mlir.program import CoreProgram
+from onnx2torch_mlir.program import CoreProgram, Program, SplitEngine, SplitProgram
 
 if TYPE_CHECKING:
     import onnx
@@ -31,8 +31,10 @@ def convert(
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None,
     report: Report | None = None,
-) -> CoreProgram:
+) -> Program:
     """Convert an ONNX model (a path, bytes, ModelProto or onnx_ir.Model) to a core program; its weights are not read.
+
+    A model with strings, maps or image files becomes a `SplitProgram`: native parts, and steps on the host between them.
 
     ``dims`` pins named dims to numbers; ``constants`` gives inputs their contents; ``report`` takes the
     stages, also those before a refusal.
@@ -53,8 +55,8 @@ def check(
     model: Source, *, dims: Mapping[str, int] | None = None, constants: Mapping[str, Array] | None = None
 ) -> list[Finding]:
     """Every reason why the model would not convert, and every warning; empty where there is none."""
-    from onnx2torch_mlir.conversion import check as check_loaded
     from onnx2torch_mlir.model import read
+    from onnx2torch_mlir.program import check as check_loaded
 
     try:
         return check_loaded(read(model), dims=dims, constants=_tensors(constants))
@@ -63,8 +65,8 @@ def check(
 
 
 def compile(
-    model: Source | CoreProgram, *, threads: int | None = None, dims: Mapping[str, int] | None = None
-) -> Engine | PackedProgram:
+    model: Source | Program, *, threads: int | None = None, dims: Mapping[str, int] | None = None
+) -> Engine | PackedProgram | SplitEngine:
     """Native code for a model or a core program, for this machine's CPU.
 
     It takes and gives arrays; for a model with sequences or optionals also lists of arrays, and None for what is absent.
@@ -72,7 +74,7 @@ def compile(
     Raises:
         Refusal: what `convert` raises; what has no lowering; what the compiler refuses.
     """
-    program = model if isinstance(model, CoreProgram) else convert(model, dims=dims)
+    program = model if isinstance(model, CoreProgram | SplitProgram) else convert(model, dims=dims)
     return program.compile(threads=1 if threads is None else threads)
 
 

@@ -17,11 +17,10 @@ import onnx
 import onnx.backend.base
 from onnx import helper
 
-from onnx2torch_mlir.conversion import check
 from onnx2torch_mlir.diagnostics import Refusal, Severity, refuse
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.model.sources import Source
-from onnx2torch_mlir.program import Runnable, convert
+from onnx2torch_mlir.program import Runnable, check, convert
 
 Array = np.ndarray[Any, Any]
 

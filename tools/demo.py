@@ -30,6 +30,7 @@ def main() -> int:
     console.print(f"[bold]onnx2mlir demo[/bold]: {path.name}, {path.stat().st_size / 1e3:.0f} kB")
     with console.status("converting, lowering, compiling …"):
         program = o2m.convert(path)
+        assert isinstance(program, o2m.CoreProgram)
         report = program.report
         with report.stage("write torch MLIR"):
             program.to_mlir("torch").save(OUT / "resnet50.torch.mlirbc")

@@ -13,8 +13,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(session: Session) -> int:
-    from onnx2torch_mlir.conversion import check
     from onnx2torch_mlir.model import read
+    from onnx2torch_mlir.program import check
     from onnx2torch_mlir.verification.verify import as_tensors
 
     options = session.options
@@ -27,5 +27,7 @@ def _run(session: Session) -> int:
     session.reproduce(findings)
     code = session.finish(findings_to_stdout=True)
     if not session.json and not session.report.errors:
-        session.out.print(f"{options.model} converts: {sum(1 for _ in loaded.ir.graph)} nodes", markup=False)
+        on_host = sum(finding.code == "O2M-C011" for finding in findings)
+        told = f", {on_host} of them on the host" if on_host else ""
+        session.out.print(f"{options.model} converts: {sum(1 for _ in loaded.ir.graph)} nodes{told}", markup=False)
     return code

@@ -11,7 +11,7 @@ from onnx2torch_mlir.diagnostics import refuse
 
 if TYPE_CHECKING:
     from onnx2torch_mlir.handoff import MlirModule
-    from onnx2torch_mlir.program import CoreProgram
+    from onnx2torch_mlir.program import Program
 
 _ELIDED = 16
 """A terminal is shown at most that many elements of a constant."""
@@ -45,7 +45,7 @@ def _run(session: Session) -> int:
     return session.finish({"emit": emit, "output": output, "text": text})
 
 
-def _emit(session: Session, program: CoreProgram, emit: str, output: str | None) -> str | None:
+def _emit(session: Session, program: Program, emit: str, output: str | None) -> str | None:
     """Write the program; gives its text where that belongs into the JSON document."""
     if emit == "core":
         if output is not None and output.endswith(".pt2"):

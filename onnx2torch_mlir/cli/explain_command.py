@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,9 @@ from onnx2torch_mlir.diagnostics import CODES, EXIT_CODES, Refusal, refuse
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-    from torch.export import ExportedProgram
 
     from onnx2torch_mlir.model import LoadedModel
+    from onnx2torch_mlir.program import Program
     from onnx2torch_mlir.specs import Resolution
 
 
@@ -48,8 +49,8 @@ def _code(session: Session) -> int:
 
 
 def _model(session: Session) -> int:
-    from onnx2torch_mlir.conversion import check, convert
     from onnx2torch_mlir.model import expand_functions, read
+    from onnx2torch_mlir.program import check, convert
     from onnx2torch_mlir.verification.verify import as_tensors
 
     options = session.options
@@ -57,30 +58,38 @@ def _model(session: Session) -> int:
         with session.report.stage("read"):
             loaded = read(options.model)
         constants = as_tensors(session.constants(loaded))
-        exported = None
+        program = None
         try:
-            with session.report.stage("convert"):
-                converted = convert(loaded, dims=session.dims(), constants=constants)
-            session.report.extend(converted.findings)
-            exported = converted.exported
+            program = convert(loaded, dims=session.dims(), constants=constants, report=session.report)
         except Refusal:
             session.report.extend(check(loaded, dims=session.dims(), constants=constants))
-        nodes = explain(expand_functions(loaded), exported)
+        notes = [finding for finding in session.report.findings if finding.code == "O2M-C011"]
+        on_host = {note.node.name: note.reason for note in notes if note.node is not None}
+        nodes = explain(expand_functions(loaded), program, on_host)
     if not session.json:
         _print(session, nodes)
     return session.finish({"nodes": [asdict(node) for node in nodes]})
 
 
-def explain(loaded: LoadedModel, exported: ExportedProgram | None) -> list[Explained]:
-    """What becomes of every node of the main graph of ``loaded``; without a program, only what speaks for it."""
+def explain(loaded: LoadedModel, program: Program | None, on_host: Mapping[str, str]) -> list[Explained]:
+    """What becomes of every node of the main graph of ``loaded``; without a program, only what speaks for it.
+
+    ``on_host`` are the nodes that run on the host, with the reasons.
+    """
+    from onnx2torch_mlir.program import CoreProgram, SplitProgram
+
     made: dict[str, list[Any]] = defaultdict(list)
-    for item in exported.graph.nodes if exported is not None else ():
-        if item.op == "call_function":
-            made[item.meta.get("onnx_node", "")].append(item)
-    return [_explained(node, loaded, made) for node in loaded.ir.graph]
+    parts = program.parts if isinstance(program, SplitProgram) else () if program is None else (program,)
+    for part in parts:
+        for item in part.exported.graph.nodes if isinstance(part, CoreProgram) else ():
+            if item.op == "call_function":
+                made[item.meta.get("onnx_node", "")].append(item)
+    return [_explained(node, loaded, made, on_host) for node in loaded.ir.graph]
 
 
-def _explained(node: ir.Node, loaded: LoadedModel, made: dict[str, list[Any]]) -> Explained:
+def _explained(
+    node: ir.Node, loaded: LoadedModel, made: dict[str, list[Any]], on_host: Mapping[str, str]
+) -> Explained:
     from onnx2torch_mlir.specs import default_ledger, default_table, resolve
 
     operator = default_ledger().operator(node.domain, node.op_type)
@@ -94,13 +103,14 @@ def _explained(node: ir.Node, loaded: LoadedModel, made: dict[str, list[Any]]) -
         return Explained(name, f"{node.domain or 'ai.onnx'}::{node.op_type}", "unknown operator", "", core, results)
     found = resolve(default_table(), version)
     row = found.row.place if found.row is not None else ""
-    return Explained(name, str(version), _by(found), row, core, results)
+    by = f"the host: {on_host[name]}" if name in on_host else _by(found)
+    return Explained(name, str(version), by, row, core, results)
 
 
 def _by(found: Resolution) -> str:
     if found.row is not None and found.row.target:
         return found.row.target
-    return {"function": "ONNX's function body", "refused": f"refused: {found.reason}"}.get(
+    return {"function": "ONNX's function body", "refused": f"refused: {found.reason}", "host": f"the host: {found.reason}"}.get(
         str(found.outcome), found.reason or str(found.outcome)
     )
 

@@ -24,7 +24,7 @@ def _run(session: Session) -> int:
         raise refuse("O2M-U001", "outputs are written as .npz", case=options.output)
     from onnx2torch_mlir.model import read
     from onnx2torch_mlir.program import prepare
-    from onnx2torch_mlir.verification import generate_inputs, load_inputs, statistics
+    from onnx2torch_mlir.verification import generate_inputs, leaves, load_inputs, statistics
     from onnx2torch_mlir.verification.verify import as_tensors
 
     with session.busy(f"running {options.model}"):
@@ -48,7 +48,9 @@ def _run(session: Session) -> int:
             start = time.perf_counter()
             outputs = program.run({name: array for name, array in feeds.items() if name not in constants})
             seconds = time.perf_counter() - start
-    named = dict(zip([value.name for value in loaded.outputs], outputs, strict=True))
+    named: dict[str, Array] = {}
+    for value, output in zip(loaded.outputs, outputs, strict=True):
+        named |= leaves(value.name, output)
     if options.output is not None:
         save(options.output, named)
     described = {name: str(statistics(array)) for name, array in named.items()}
@@ -63,14 +65,19 @@ def _run(session: Session) -> int:
 def save(path: str, arrays: Mapping[str, Array]) -> None:
     """Write ``arrays`` to an .npz; types that NumPy does not know (bfloat16, float8) are widened to float32.
 
+    Strings are written as NumPy's Unicode.
+
     Raises:
         Refusal: O2M-U004 where it cannot be written.
     """
     from onnx2torch_mlir.handoff.atomic import replacing
 
-    storable: dict[str, Any] = {
-        name: array if array.dtype.kind in "biufc" and array.dtype.isbuiltin == 1 else array.astype(np.float32)
-        for name, array in arrays.items()
-    }
+    storable: dict[str, Any] = {name: _storable(array) for name, array in arrays.items()}
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez(file, **storable)
+
+
+def _storable(array: Array) -> Array:
+    if array.dtype.kind in "biufc" and array.dtype.isbuiltin == 1:
+        return array
+    return array.astype(np.str_ if array.dtype.kind in "OSU" else np.float32)

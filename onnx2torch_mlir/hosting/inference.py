@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import onnx
 import onnx_ir as ir
 
-from onnx2torch_mlir.model import Kind, LoadedModel, ValueType, extract, value_type
+from onnx2torch_mlir.model import Kind, LoadedModel, ValueType, extract, value_type, value_type_of
 
 _SMALL = 1024
 """Initializers of up to this many elements are kept: contents that decide shapes are short."""
@@ -37,6 +37,13 @@ def inferred_types(loaded: LoadedModel) -> dict[str, ValueType]:
     for value in proto.graph.output:
         if value.name in declared and value.type.WhichOneof("value") is None:
             value.type.CopyFrom(declared[value.name].to_proto())
+    outer = {value.name for value in (*proto.graph.input, *proto.graph.output)}
+    claims = [value_type_of(value) for node in graph for value in node.outputs if value.name not in outer]
+    proto.graph.value_info.extend(
+        onnx.ValueInfoProto(name=claim.name, type=claim.to_proto())
+        for claim in claims
+        if claim.name and claim.kind is Kind.TENSOR and claim.dtype is not None
+    )
     inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
     found = {value.name: _settled(value_type(value.name, value.type)) for value in _values(inferred.graph)}
     for node in inferred.graph.node:

@@ -1,8 +1,9 @@
 """Holding a model's numbers against onnxruntime's: inputs, runs, comparison, the first node that differs."""
 
 from onnx2torch_mlir.verification.bisection import Divergence, bisect
-from onnx2torch_mlir.verification.comparison import Comparison, Statistics, compare, statistics, ulp_distance
+from onnx2torch_mlir.verification.comparison import Comparison, Statistics, compare, compare_values, statistics, ulp_distance
 from onnx2torch_mlir.verification.inputs import generate_inputs, load_inputs, load_outputs
+from onnx2torch_mlir.verification.leaves import leaves
 from onnx2torch_mlir.verification.reference import ReferenceRun, run_reference
 from onnx2torch_mlir.verification.report import VerifyReport
 from onnx2torch_mlir.verification.tolerances import TOLERANCES, Tolerance, tolerance_of
@@ -18,7 +19,9 @@ __all__ = [
     "VerifyReport",
     "bisect",
     "compare",
+    "compare_values",
     "generate_inputs",
+    "leaves",
     "load_inputs",
     "load_outputs",
     "run_reference",

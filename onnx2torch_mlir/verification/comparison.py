@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from onnx2torch_mlir.verification.leaves import form, leaves
 from onnx2torch_mlir.verification.tolerances import tolerance_of
 
 Array = np.ndarray[Any, Any]
@@ -151,15 +151,14 @@ def compare(name: str, ours: Array, theirs: Array, rtol: float | None = None, at
     return Comparison(**{**vars(result), "max_ulp": ulps, "rtol": row.rtol, "atol": absolute})
 
 
-def compare_all(
-    names: Sequence[str],
-    ours: Sequence[Array],
-    theirs: Sequence[Array],
-    rtol: float | None = None,
-    atol: float | None = None,
+def compare_values(
+    name: str, ours: Any, theirs: Any, rtol: float | None = None, atol: float | None = None
 ) -> list[Comparison]:
-    """`compare` for several values."""
-    return [compare(name, a, b, rtol, atol) for name, a, b in zip(names, ours, theirs, strict=True)]
+    """`compare` for a value that may be a sequence, a map, or absent: one comparison for each array it holds."""
+    held, wanted = leaves(name, ours), leaves(name, theirs)
+    if held.keys() != wanted.keys():
+        return [compare(f"{name} (its parts)", form(held), form(wanted))]
+    return [compare(key, held[key], wanted[key], rtol, atol) for key in wanted]
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:

@@ -15,14 +15,16 @@ import torch
 from onnx2torch_mlir.conversion import from_numpy
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Report, refuse
 from onnx2torch_mlir.families.dtypes import torch_dtype
+from onnx2torch_mlir.hosting import settled
 from onnx2torch_mlir.model import LoadedModel, read
 from onnx2torch_mlir.model.sources import Source
 from onnx2torch_mlir.program import prepare
 from onnx2torch_mlir.specs import SpecTable
 from onnx2torch_mlir.verification import reproducer as reproducers
 from onnx2torch_mlir.verification.bisection import Divergence, bisect
-from onnx2torch_mlir.verification.comparison import Comparison, compare, statistics
+from onnx2torch_mlir.verification.comparison import Comparison, compare_values, statistics
 from onnx2torch_mlir.verification.inputs import generate_inputs, load_inputs, load_outputs
+from onnx2torch_mlir.verification.leaves import leaves
 from onnx2torch_mlir.verification.reference import run_reference
 from onnx2torch_mlir.verification.report import VerifyReport
 
@@ -77,10 +79,8 @@ def verify(
         ours = program.run({name: array for name, array in feeds.items() if name not in given})
     names = [value.name for value in loaded.outputs]
     with report.stage("compare"):
-        outputs = tuple(compare(*item, rtol, atol) for item in zip(names, ours, theirs.outputs, strict=True))
-        stored = (
-            tuple(compare(*item, rtol, atol) for item in zip(names, ours, expected, strict=True)) if expected else ()
-        )
+        outputs = _compared(names, ours, theirs.outputs, rtol, atol)
+        stored = _compared(names, ours, expected, rtol, atol) if expected else ()
     found: Divergence | None = None
     if bisect and not all(item.agrees for item in outputs):
         with report.stage("bisect"):
@@ -91,9 +91,16 @@ def verify(
         flags = ["--eager"] * eager + [f"{flag} {value}" for flag, value in told.items() if value is not None]
         command = " ".join(["verify", *flags])
         reproducers.write(Path(reproducer), found.model, found.inputs or {}, command=command, findings=report.errors)
-    described = {name: statistics(array) for name, array in feeds.items()}
+    described = {key: statistics(array) for name, value in feeds.items() for key, array in leaves(name, value).items()}
     engine = "eager" if eager else "native"
     return VerifyReport(engine, theirs.name, theirs.note, described, outputs, stored, found, report)
+
+
+def _compared(
+    names: Sequence[str], ours: Sequence[Any], theirs: Sequence[Any], rtol: float | None, atol: float | None
+) -> tuple[Comparison, ...]:
+    pairs = zip(names, ours, theirs, strict=True)
+    return tuple(found for name, a, b in pairs for found in compare_values(name, a, b, rtol, atol))
 
 
 def _bisect(
@@ -131,7 +138,11 @@ def _inputs(
         what = f"missing: {', '.join(missing)}" if missing else f"unknown: {', '.join(unknown)}"
         hint = f"the model's inputs are {', '.join(names)}"
         raise refuse("O2M-U003", f"the arrays are not the model's inputs ({what})", hint=hint)
-    return {name: np.asarray(given[name]) for name in names if name in given}, []
+    return {name: _value(given[name]) for name in names if name in given}, []
+
+
+def _value(value: Any) -> Any:
+    return value if isinstance(value, list | dict) or value is None else settled(np.asarray(value))
 
 
 def _reference_source(model: Source, loaded: LoadedModel) -> tuple[Any]:
@@ -147,9 +158,13 @@ def _reference_source(model: Source, loaded: LoadedModel) -> tuple[Any]:
 def as_tensors(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:
     """Arrays as torch tensors of the same element types."""
     return {
-        name: from_numpy(np.asarray(array), torch_dtype(int(ir.DataType.from_numpy(np.asarray(array).dtype))))
+        name: from_numpy(np.asarray(array), torch_dtype(_element_type(np.asarray(array).dtype)))
         for name, array in arrays.items()
     }
+
+
+def _element_type(dtype: np.dtype[Any]) -> int:
+    return int(ir.DataType.STRING if dtype.kind in "OSU" else ir.DataType.from_numpy(dtype))
 
 
 def _findings(comparisons: Sequence[Comparison], node: NodeRef | None) -> list[Finding]:
