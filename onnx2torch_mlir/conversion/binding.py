@@ -23,8 +23,9 @@ def bind(
     inputs: Sequence[Anything | None],
     attributes: Mapping[str, Any],
     wanted: tuple[bool, ...],
+    enclosing: Any = None,
 ) -> Any:
-    """Call ``handler`` for one node.
+    """Call ``handler`` for one node, which stands in the graph ``enclosing``.
 
     Attributes the node leaves out take the row's default, else the ledger's. An attribute that the converter does not
     take is refused unless the row ignores it.
@@ -55,7 +56,7 @@ def bind(
             case=unknown[0],
             hint="the model's opset import may be wrong for this node",
         )
-    reserved = {"wanted": wanted, "opset": version.since_version, "node": node}
+    reserved = {"wanted": wanted, "opset": version.since_version, "node": node, "enclosing": enclosing}
     keywords |= {key: value for key, value in reserved.items() if key in handler.keywords}
     return handler.function(builder, *arguments, **keywords)
 

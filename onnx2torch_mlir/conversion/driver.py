@@ -14,7 +14,9 @@ import onnx_ir as ir
 
 from onnx2torch_mlir.conversion.binding import bind
 from onnx2torch_mlir.conversion.border import form_of_type, type_of
+from onnx2torch_mlir.conversion.continuation import continue_in_branches
 from onnx2torch_mlir.conversion.declared import check_declared, check_inputs, check_schema
+from onnx2torch_mlir.conversion.enclosing import EnclosingGraph
 from onnx2torch_mlir.conversion.handlers import load_handler
 from onnx2torch_mlir.conversion.tensors import torch_tensor
 from onnx2torch_mlir.core.builder import ProgramBuilder
@@ -50,6 +52,7 @@ class GraphConverter:
         self.findings: list[Finding] = []
         self.values: dict[ir.Value, Known] = {}
         self._depth = 0
+        self.continued = 0
 
     def add_initializers(self, graph: ir.Graph) -> None:
         """Make every initializer of ``graph`` known; none is read."""
@@ -57,10 +60,15 @@ class GraphConverter:
             if value.const_value is not None:
                 self.values[value] = self._tensor(value.const_value, name or "")
 
-    def nodes(self, nodes: Sequence[ir.Node], place: str) -> None:
-        """Convert ``nodes`` in order."""
-        for index, node in enumerate(nodes):
-            self._node(node, place, index)
+    def nodes(self, nodes: Sequence[ir.Node], place: str, start: int = 0) -> None:
+        """Convert ``nodes`` in order, from number ``start`` on."""
+        for index in range(start, len(nodes)):
+            before = len(self.findings)
+            self._node(nodes[index], place, index)
+            found = self.findings[before:]
+            if found and continue_in_branches(self, nodes, index, place, found):
+                self.findings[before:] = self.findings[before + len(found) :]
+                return
 
     def value(self, value: ir.Value | None) -> Known:
         """What stands for an ONNX value."""
@@ -123,7 +131,8 @@ class GraphConverter:
             attributes = {attr.name: self._attribute(attr, reference) for attr in node.attributes.values()}
             handler = load_handler(row.target)
             check_inputs(version, known)
-            result = bind(self.builder, handler, row, version, reference, known, attributes, wanted)
+            enclosing = EnclosingGraph(self, node, reference.place)
+            result = bind(self.builder, handler, row, version, reference, known, attributes, wanted, enclosing)
             outputs = list(result) if isinstance(result, tuple | list) else [result]
             outputs = check_schema(version, known, outputs)
         self.findings.extend(

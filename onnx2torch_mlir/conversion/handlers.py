@@ -13,9 +13,9 @@ from typing import Any
 from onnx2torch_mlir.core.parameters import Need
 from onnx2torch_mlir.diagnostics import refuse
 
-RESERVED = frozenset({"wanted", "opset", "node"})
+RESERVED = frozenset({"wanted", "opset", "node", "enclosing"})
 """Keyword parameters that the framework fills: ``wanted`` (which outputs the node asks for: a tuple of bools), ``opset``
-(the since_version of the operator), ``node`` (a `NodeRef`)."""
+(the since_version of the operator), ``node`` (a `NodeRef`), ``enclosing`` (the graph around it: an `EnclosingGraph`)."""
 
 
 @dataclass(frozen=True)
