@@ -297,6 +297,36 @@ IFS = [
         [{"p": np.array(True), "x": f32(3), "z": f32(3)}, {"p": np.array(False), "x": f32(3), "z": f32(5)}],
     ),
     ControlCase(
+        "ranks_differ_and_meet_again",
+        """g (bool p, float[N] x) => (float[N] y, float[N] untouched)
+            <float[1] one = {1.5}, float two = {2.0}> {
+            untouched = Exp(x)
+            step = If <
+                then_branch = t () => (float a) { a = Neg(two) },
+                else_branch = e () => (float[1] b) { b = Sqrt(one) }
+            > (p)
+            scaled = Mul(x, step)
+            y = Add(scaled, untouched)
+        }""",
+        [{"p": np.array(p), "x": f32(n)} for p in (True, False) for n in (0, 1, 4)],
+    ),
+    ControlCase(
+        "squeeze_of_a_size_that_may_be_1",
+        """g (float[N, M] x) => (float y)
+            <int64 zero = {0}, int64 one = {1}, int64[1] axes = {0}> {
+            shape = Shape(x)
+            n = Gather(shape, zero)
+            p = Equal(n, one)
+            s = If <
+                then_branch = t () => (float[M] a) { a = Squeeze(x, axes) },
+                else_branch = e () => (float[N, M] b) { b = Identity(x) }
+            > (p)
+            r = Relu(s)
+            y = ReduceSum <keepdims = 0> (r)
+        }""",
+        [{"x": f32(n, 3)} for n in (0, 1, 4)],
+    ),
+    ControlCase(
         "condition_of_rank_1",
         """g (bool[1] p, float[N] x) => (float[N] y) {
             y = If <
