@@ -22,6 +22,7 @@ class Classifier:
 
     def __init__(self, loaded: LoadedModel, table: SpecTable, ledger: Ledger) -> None:
         self._loaded, self._table, self._ledger = loaded, table, ledger
+        self._reasons: dict[tuple[str, str, int | None], str] = {}
 
     def may_need_host(self) -> bool:
         """Whether some part of the model hints at a host node: a scan without any inference, for the common no."""
@@ -41,8 +42,8 @@ class Classifier:
         return found
 
     def _hints(self, graph: ir.Graph) -> bool:
-        values = (*graph.inputs, *graph.initializers.values())
-        if any(holds_host_type(value_type_of(value)) for value in values):
+        # The dtype of a sequence or an optional is that of its elements.
+        if any(value.dtype is ir.DataType.STRING for value in (*graph.inputs, *graph.initializers.values())):
             return True
         for node in graph:
             if node.op_type == "Cast" and not node.domain and _is_string_cast(node):
@@ -57,8 +58,7 @@ class Classifier:
         return False
 
     def _reason(self, node: ir.Node, types: Types) -> str:
-        version = self._ledger.operator(node.domain, node.op_type)
-        if version is None:
+        if self._ledger.operator(node.domain, node.op_type) is None:
             return ""
         if reason := self._row_reason(node):
             return reason
@@ -76,11 +76,14 @@ class Classifier:
         return ""
 
     def _row_reason(self, node: ir.Node) -> str:
-        operator = self._ledger.operator(node.domain, node.op_type)
         opset = node.version if node.version is not None else self._loaded.opsets.get(node.domain)
-        version = None if operator is None or opset is None else operator.version_for(opset)
-        row = None if version is None else self._table.find(node.domain, node.op_type, version.since_version)
-        return row.reason if row is not None and row.action is Action.HOST else ""
+        key = (node.domain, node.op_type, opset)
+        if key not in self._reasons:
+            operator = self._ledger.operator(node.domain, node.op_type)
+            version = None if operator is None or opset is None else operator.version_for(opset)
+            row = None if version is None else self._table.find(node.domain, node.op_type, version.since_version)
+            self._reasons[key] = row.reason if row is not None and row.action is Action.HOST else ""
+        return self._reasons[key]
 
 
 def _is_string_cast(node: ir.Node) -> bool:
