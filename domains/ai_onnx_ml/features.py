@@ -50,7 +50,7 @@ def feature_vectorizer(g: ProgramBuilder, *inputs: Value, inputdimensions: list[
     """
     if inputdimensions is not None and len(inputdimensions) != len(inputs):
         raise refuse("O2M-C005", f"{len(inputdimensions)} sizes for {len(inputs)} inputs", case="inputdimensions")
-    columns = []
+    columns: list[Value] = []
     for index, x in enumerate(inputs):
         if x.rank == 0:
             raise refuse("O2M-C005", "a scalar has no features", case="rank 0")

@@ -38,7 +38,7 @@ def tensors(count: int, dtype: Any) -> list[Array]:
     ],
 )
 def test_optimizers(op: str, kinds: int, attributes: dict[str, Any], step: int, dtype: Any, dynamic: bool) -> None:
-    inputs = [np.array(0.1, dtype), np.array(step, np.int64), *tensors(kinds, dtype)]
+    inputs: list[Array | None] = [np.array(0.1, dtype), np.array(step, np.int64), *tensors(kinds, dtype)]
     if op == "Adam" and dtype is np.float64:
         pytest.skip("the reference evaluator gives float32 for several tensors")
     agrees(op, inputs, opset=1, domain=DOMAIN, outputs=2 * (kinds - 1), dynamic=dynamic, rtol=1e-5, **attributes)
@@ -64,9 +64,7 @@ def check(
     """The gradient of ``y``, which ``nodes`` compute, is autograd's of ``function(*xs, *zs)``."""
     weights = weights or {}
     more: dict[str, Any] = {"zs": list(zs)} if zs else {}
-    gradient = helper.make_node(
-        "Gradient", [*xs, *zs], [f"d{x}" for x in xs], domain=DOMAIN, xs=list(xs), y="y", **more
-    )
+    gradient = helper.make_node("Gradient", [*xs, *zs], [f"d{x}" for x in xs], domain=DOMAIN, xs=list(xs), y="y", **more)
 
     def declared(name: str, value: Array) -> Any:
         shape = [f"{name}{axis}" if dynamic else size for axis, size in enumerate(value.shape)]
