@@ -44,7 +44,7 @@ def convolve(
     Raises:
         Refusal: O2M-C003 for more than three spatial axes, O2M-C005/C006 where shapes and attributes contradict.
     """
-    _check(g, x, w, group, kernel_shape)
+    w = _checked(g, x, w, group, kernel_shape)
     window = resolve(x.shape[2:], w.shape[2:], strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
     g.require_equal(x.shape[1], to_dim(w.shape[1] * group), "channels of a convolution and its kernel")
     if b is not None:
@@ -67,7 +67,8 @@ def convolve(
     return result
 
 
-def _check(g: ProgramBuilder, x: Value, w: Value, group: int, kernel_shape: Sequence[int] | None) -> None:
+def _checked(g: ProgramBuilder, x: Value, w: Value, group: int, kernel_shape: Sequence[int] | None) -> Value:
+    """The kernel with its spatial sizes known where ``kernel_shape`` says them."""
     check_spatial(x)
     if w.rank != x.rank:
         raise refuse("O2M-C005", f"the input has rank {x.rank}, the kernel rank {w.rank}", case="rank")
@@ -75,11 +76,23 @@ def _check(g: ProgramBuilder, x: Value, w: Value, group: int, kernel_shape: Sequ
         raise refuse("O2M-C003", f"convolution over {x.rank - 2} spatial axes", case=f"rank={x.rank}")
     if group < 1 or (isinstance(w.shape[0], int) and w.shape[0] % group != 0):
         raise refuse("O2M-C005", f"{w.shape[0]} filters in {group} groups", case=f"group={group}")
-    if kernel_shape:
-        if len(kernel_shape) != w.rank - 2:
-            raise refuse("O2M-C005", f"kernel_shape={list(kernel_shape)} for a kernel of rank {w.rank}")
-        for declared, size in zip(kernel_shape, w.shape[2:], strict=True):
-            g.require_equal(size, declared, "size of the kernel and kernel_shape")
+    return with_kernel_shape(g, w, kernel_shape)
+
+
+def with_kernel_shape(g: ProgramBuilder, w: Value, kernel_shape: Sequence[int] | None) -> Value:
+    """``w`` [M, C, *kernel] with the spatial sizes ``kernel_shape``: a contradiction is refused, or fails at run time.
+
+    Raises:
+        Refusal: O2M-C005 for another number of axes, O2M-C006 for other sizes.
+    """
+    if not kernel_shape:
+        return w
+    if len(kernel_shape) != w.rank - 2:
+        raise refuse("O2M-C005", f"kernel_shape={list(kernel_shape)} for a kernel of rank {w.rank}")
+    for declared, size in zip(kernel_shape, w.shape[2:], strict=True):
+        g.require_equal(size, declared, "size of the kernel and kernel_shape")
+    known = all(isinstance(size, int) for size in w.shape[2:])
+    return w if known else g.reshape(w, [*w.shape[:2], *kernel_shape])
 
 
 def transpose(
@@ -106,7 +119,7 @@ def transpose(
     Raises:
         Refusal: as `convolve`.
     """
-    _check(g, x, w, group, kernel_shape)
+    w = _checked(g, x, w, group, kernel_shape)
     rank = x.rank - 2
     kernel = static_kernel(w.shape[2:])
     check_auto_pad(auto_pad)

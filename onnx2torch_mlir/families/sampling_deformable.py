@@ -11,7 +11,7 @@ from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.dims import to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
-from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.families.convolution import with_kernel_shape
 from onnx2torch_mlir.families.sampling import neighbours, sampled
 from onnx2torch_mlir.families.windows import check_spatial, resolve
 
@@ -40,9 +40,8 @@ def deform_conv(
     """
     check_spatial(x)
     rank = x.rank - 2
+    w = with_kernel_shape(g, w, kernel_shape)
     window = resolve(x.shape[2:], w.shape[2:], strides=strides, dilations=dilations, pads=pads)
-    if kernel_shape and list(kernel_shape) != list(window.kernel):
-        raise refuse("O2M-C005", f"kernel_shape={list(kernel_shape)}, the kernel has {list(window.kernel)}")
     batch, channels = x.shape[:2]
     places = offset.shape[2:]
     count, cells = dims.product(places), int(dims.product(window.kernel))

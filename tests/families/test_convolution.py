@@ -201,3 +201,10 @@ def test_refusals(case: str) -> None:
     with pytest.raises(Refusal) as refusal:
         convert(read(node_model("Conv", inputs, opset=13, known=[1], **attributes)))
     assert [finding.code for finding in refusal.value.findings] == [code]
+
+
+def test_kernel_shape_stands_in_for_an_open_weight():
+    rng = np.random.default_rng(3)
+    x, w, b = (rng.uniform(-1, 1, shape).astype(np.float32) for shape in ((2, 4, 5, 6), (6, 2, 3, 2), (6,)))
+    agrees("Conv", [x, w, b], opset=11, dynamic=True, kernel_shape=[3, 2], group=2, strides=[1, 2], rtol=1e-4)
+    agrees("ConvTranspose", [x, w[:4]], opset=11, dynamic=True, kernel_shape=[3, 2], strides=[1, 2], rtol=1e-4)
