@@ -94,7 +94,7 @@ def _is_string_cast(node: ir.Node) -> bool:
 def _is_string_tensor(attribute: ir.Attr) -> bool:
     if attribute.is_ref() or attribute.type is not ir.AttributeType.TENSOR:
         return False
-    return attribute.as_tensor().dtype is ir.DataType.STRING
+    return bool(attribute.value.dtype is ir.DataType.STRING)  # as_tensor would compare whole protocols
 
 
 def _kind_of(described: ValueType) -> str:
