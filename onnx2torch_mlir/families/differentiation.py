@@ -110,9 +110,24 @@ def _emit(g: ProgramBuilder, traced: torch.fx.GraphModule, given: Sequence[Any])
             made[node] = to_dim(node.meta["val"])
         elif node.target is operator.getitem:
             made[node] = made[node.args[0]][node.args[1]]
+        elif node.target is torch.ops.aten.copy_.default:
+            made[node] = made[node.args[0]] = _written(node, made)
         elif node.target is not torch.ops.aten._assert_scalar.default and node.meta.get("val") is not None:
             made[node] = _call(g, node, made)
     return []
+
+
+def _written(node: torch.fx.Node, made: dict[torch.fx.Node, Any]) -> Value:
+    """What ``copy_`` leaves, where it overwrites a result of ``where`` (a masked fill) that nothing else may see."""
+    target, source = node.args[0], made[node.args[1]]  # type: ignore[index]
+    assert isinstance(target, torch.fx.Node)
+    fresh = target.target is torch.ops.aten.where.self
+    seen = {user for user in target.users if user is not node and user.target is not torch.ops.aten.where.self}
+    before: Value = made[target]
+    if not fresh or seen or (source.dtype, source.shape) != (before.dtype, before.shape):
+        raise refuse("O2M-C003", "the derivative of a piece overwrites a value", case="aten.copy_.default")
+    result: Value = source
+    return result
 
 
 def _call(g: ProgramBuilder, node: torch.fx.Node, made: dict[torch.fx.Node, Any]) -> Any:

@@ -45,7 +45,7 @@ def test_optimizers(op: str, kinds: int, attributes: dict[str, Any], step: int, 
 
 
 def test_optimizers_refuse_odd_lists() -> None:
-    inputs = [np.array(0.1, np.float32), np.array(0, np.int64), *tensors(2, np.float32)]
+    inputs: list[Array | None] = [np.array(0.1, np.float32), np.array(0, np.int64), *tensors(2, np.float32)]
     with pytest.raises(Refusal, match="no multiple of 3"):
         agrees("Adagrad", inputs, opset=1, domain=DOMAIN, expected=[None])
 
