@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from onnx2torch_mlir.model import LoadedModel
-    from onnx2torch_mlir.specs import SpecTable
+    from onnx2torch_mlir.specs import Ledger, SpecTable
 
 Program = CoreProgram | SplitProgram
 
@@ -26,6 +26,7 @@ def convert(
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, torch.Tensor] | None = None,
     table: SpecTable | None = None,
+    ledger: Ledger | None = None,
     report: Report | None = None,
 ) -> Program:
     """The program of a loaded model; its weights are not read.
@@ -37,11 +38,11 @@ def convert(
         Refusal: with every finding, if one of them is an error.
     """
     report = Report() if report is None else report
-    plan = split(loaded, table)
+    plan = split(loaded, table, ledger)
     if plan is None:
-        return convert_whole(loaded, dims=dims, constants=constants, table=table, report=report)
+        return convert_whole(loaded, dims=dims, constants=constants, table=table, ledger=ledger, report=report)
     with report.stage("convert"):
-        program, findings = assemble(plan, dims=dims, constants=constants, table=table, report=report)
+        program, findings = assemble(plan, dims=dims, constants=constants, table=table, ledger=ledger, report=report)
         if any(finding.severity is Severity.ERROR for finding in findings):
             raise Refusal(findings)
     report.extend(findings)
@@ -54,14 +55,15 @@ def check(
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, torch.Tensor] | None = None,
     table: SpecTable | None = None,
+    ledger: Ledger | None = None,
 ) -> list[Finding]:
     """Every reason why ``loaded`` would not convert, every warning, and a note for every node that runs on the host."""
     from onnx2torch_mlir.conversion import check as check_whole
 
     try:
-        plan = split(loaded, table)
+        plan = split(loaded, table, ledger)
         if plan is None:
-            return check_whole(loaded, dims=dims, constants=constants, table=table)
-        return assemble(plan, dims=dims, constants=constants, table=table, report=Report())[1]
+            return check_whole(loaded, dims=dims, constants=constants, table=table, ledger=ledger)
+        return assemble(plan, dims=dims, constants=constants, table=table, ledger=ledger, report=Report())[1]
     except Refusal as refusal:
         return list(refusal.findings)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from onnx2torch_mlir.lowering import Lowered
     from onnx2torch_mlir.model import LoadedModel
     from onnx2torch_mlir.program.eager import EagerProgram
-    from onnx2torch_mlir.specs import SpecTable
+    from onnx2torch_mlir.specs import Ledger, SpecTable
 
 Weights = Literal["inline", "args", "external"]
 
@@ -134,6 +134,7 @@ def convert(
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, torch.Tensor] | None = None,
     table: SpecTable | None = None,
+    ledger: Ledger | None = None,
     report: Report | None = None,
 ) -> CoreProgram:
     """The program of a loaded model; its weights are not read.
@@ -148,6 +149,6 @@ def convert(
 
     report = Report() if report is None else report
     with report.stage("convert"):
-        converted = convert_loaded(loaded, dims=dims, constants=constants, table=table)
+        converted = convert_loaded(loaded, dims=dims, constants=constants, table=table, ledger=ledger)
     report.extend(converted.findings)
     return CoreProgram(converted.exported, converted.inputs, converted.outputs, converted.dim_names, report)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from onnx2torch_mlir.handoff import MlirModule
     from onnx2torch_mlir.lowering import Lowered
-    from onnx2torch_mlir.specs import SpecTable
+    from onnx2torch_mlir.specs import Ledger, SpecTable
 
 Part = CoreProgram | HostStep
 
@@ -155,6 +155,7 @@ def assemble(
     dims: Mapping[str, int] | None,
     constants: Mapping[str, torch.Tensor] | None,
     table: SpecTable | None,
+    ledger: Ledger | None,
     report: Report,
 ) -> tuple[SplitProgram, list[Finding]]:
     """The program of ``plan`` as far as its parts convert, and every finding."""
@@ -169,7 +170,7 @@ def assemble(
             findings += plan.notes(segment, number)
             continue
         try:
-            converted = _native(plan, segment, types, dims, constants, table)
+            converted = _native(plan, segment, types, dims, constants, table, ledger)
         except Refusal as refusal:
             findings += [plan.placed(finding) for finding in refusal.findings]
             continue
@@ -186,6 +187,7 @@ def _native(
     dims: Mapping[str, int],
     constants: Mapping[str, torch.Tensor],
     table: SpecTable | None,
+    ledger: Ledger | None,
 ) -> Converted:
     loaded = plan.native(segment, types)
     names = {value.name for value in loaded.inputs}
@@ -195,6 +197,7 @@ def _native(
         dims={name: size for name, size in dims.items() if name in sizes},
         constants={name: tensor for name, tensor in constants.items() if name in names},
         table=table,
+        ledger=ledger,
     )
 
 

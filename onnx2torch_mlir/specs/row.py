@@ -25,8 +25,8 @@ class Row:
     """A row: the operator, the inclusive range of since_versions it speaks for (``until`` None: open), and what to do.
 
     ``target`` is the dotted path of the Python function for ``FAMILY`` and ``CONVERT``; ``reason`` the sentence for
-    ``REFUSE`` and ``HOST``. ``options`` are keyword arguments from the row (``core`` among them), ``attributes`` the defaults of the
-    node's attributes, ``constants`` the ONNX names of inputs whose contents must be known, ``ignore`` attributes that
+    ``REFUSE`` and ``HOST``. ``options`` are keyword arguments from the row (``core`` among them), ``attributes`` the
+    defaults of the node's attributes, ``constants`` the ONNX names of inputs whose contents must be known, ``ignore`` attributes that
     carry no meaning. ``file`` and ``line`` say where the row is written.
     """
 
