@@ -1,6 +1,7 @@
 """A short run of the differential tester: a few draws of every row, always the same ones. ``make fuzz`` is the long run."""
 
 import math
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -69,11 +70,15 @@ def test_wrong_numbers_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdict.outcome == "differ" and verdict.failed
 
 
+def abort(case: Case) -> None:
+    os.abort()
+
+
 def test_a_crash_is_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.fuzz_ops.execute.TASK", "os:abort")
+    monkeypatch.setattr("tools.fuzz_ops.execute.TASK", "tests.fuzz.test_fuzz:abort")
     worker = Worker()
     try:
-        assert judge(worker, ADD).outcome in ("crash", "traceback")
+        assert judge(worker, ADD).outcome == "crash"
     finally:
         worker.close()
 
@@ -92,4 +97,5 @@ def test_draws_are_the_same_for_the_same_seed() -> None:
 
 
 def test_every_known_disagreement_has_a_reason() -> None:
-    assert all(entry.reason and entry.reference in ("onnxruntime", "onnx.reference") for entry in KNOWN)
+    names = ("onnxruntime", "onnx.reference")
+    assert all(entry.reason and any(name.startswith(entry.reference) for name in names) for entry in KNOWN)

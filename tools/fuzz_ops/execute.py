@@ -51,6 +51,8 @@ def judge(worker: Worker, case: Case) -> Verdict:
         return Verdict("crash", reason=str(crash).strip().splitlines()[0])
     except TaskFailed as failure:
         return Verdict("traceback", reason=str(failure).strip().splitlines()[-1], detail=str(failure))
+    except Exception as error:
+        return Verdict("traceback", reason=f"{type(error).__name__}: {error}")
 
 
 def run(case: Case) -> Verdict:
