@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from onnx2torch_mlir.diagnostics import Refusal
 from tests.one_node import agrees
 
 NATIVE = True
@@ -44,9 +43,9 @@ def test_constant(attributes):
     agrees("Constant", [], opset=13, native=NATIVE, **attributes)
 
 
-def test_constant_string_is_refused():
-    with pytest.raises(Refusal, match="string"):
-        agrees("Constant", [], opset=13, value_string="a", expected=[None])
+def test_constant_string():
+    program = agrees("Constant", [], opset=13, value_string="a", expected=[None])
+    assert program.compile().run([])[0].tolist() == "a"
 
 
 @pytest.mark.parametrize("dims", [[2, 3], [0, 2], []])
