@@ -14,7 +14,6 @@ from onnx2torch_mlir.program import CoreProgram, Program, SplitEngine, SplitProg
 if TYPE_CHECKING:
     import onnx
     import onnx_ir
-    import torch
 
     from onnx2torch_mlir.engine import Engine
     from onnx2torch_mlir.program.packing import PackedProgram
@@ -42,24 +41,26 @@ def convert(
     Raises:
         Refusal: with every finding, if one of them is an error.
     """
+    from onnx2torch_mlir.conversion import as_tensors
     from onnx2torch_mlir.model import read
     from onnx2torch_mlir.program import convert as convert_loaded
 
     report = Report() if report is None else report
     with report.stage("read"):
         loaded = read(model)
-    return convert_loaded(loaded, dims=dims, constants=_tensors(constants), report=report)
+    return convert_loaded(loaded, dims=dims, constants=as_tensors(constants or {}), report=report)
 
 
 def check(
     model: Source, *, dims: Mapping[str, int] | None = None, constants: Mapping[str, Array] | None = None
 ) -> list[Finding]:
     """Every reason why the model would not convert, and every warning; empty where there is none."""
+    from onnx2torch_mlir.conversion import as_tensors
     from onnx2torch_mlir.model import read
     from onnx2torch_mlir.program import check as check_loaded
 
     try:
-        return check_loaded(read(model), dims=dims, constants=_tensors(constants))
+        return check_loaded(read(model), dims=dims, constants=as_tensors(constants or {}))
     except Refusal as refusal:
         return list(refusal.findings)
 
@@ -83,17 +84,3 @@ def verify(model: Source, inputs: Mapping[str, Array] | None = None, **options: 
     from onnx2torch_mlir.verification import verify as verify_model
 
     return verify_model(model, inputs, **options)
-
-
-def _tensors(constants: Mapping[str, Array] | None) -> dict[str, torch.Tensor]:
-    if not constants:
-        return {}
-    from onnx import helper
-
-    from onnx2torch_mlir.conversion import from_numpy
-    from onnx2torch_mlir.families.dtypes import torch_dtype
-
-    return {
-        name: from_numpy(np.asarray(array), torch_dtype(helper.np_dtype_to_tensor_dtype(np.asarray(array).dtype)))
-        for name, array in constants.items()
-    }

@@ -13,9 +13,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(session: Session) -> int:
+    from onnx2torch_mlir.conversion import as_tensors
     from onnx2torch_mlir.model import read
     from onnx2torch_mlir.program import check
-    from onnx2torch_mlir.verification.verify import as_tensors
 
     options = session.options
     with session.busy(f"checking {options.model}"):

@@ -49,9 +49,9 @@ def _code(session: Session) -> int:
 
 
 def _model(session: Session) -> int:
+    from onnx2torch_mlir.conversion import as_tensors
     from onnx2torch_mlir.model import expand_functions, read
     from onnx2torch_mlir.program import check, convert
-    from onnx2torch_mlir.verification.verify import as_tensors
 
     options = session.options
     with session.busy(f"explaining {options.model}"):

@@ -22,10 +22,10 @@ def _run(session: Session) -> int:
     options = session.options
     if options.output is not None and not options.output.endswith(".npz"):
         raise refuse("O2M-U001", "outputs are written as .npz", case=options.output)
+    from onnx2torch_mlir.conversion import as_tensors
     from onnx2torch_mlir.model import read
     from onnx2torch_mlir.program import prepare
     from onnx2torch_mlir.verification import generate_inputs, leaves, load_inputs, statistics
-    from onnx2torch_mlir.verification.verify import as_tensors
 
     with session.busy(f"running {options.model}"):
         with session.report.stage("read"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -39,3 +40,17 @@ def from_numpy(data: np.ndarray[Any, Any], dtype: torch.dtype) -> torch.Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*not writable.*")
         return torch.from_numpy(raw).view(dtype).reshape(data.shape)
+
+
+def as_tensors(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, torch.Tensor]:
+    """Arrays by name as torch tensors of the same element types, as `from_numpy` makes them.
+
+    Raises:
+        Refusal: O2M-C008 where torch has no such element type.
+    """
+    held = {name: np.asarray(data) for name, data in arrays.items()}
+    return {name: from_numpy(data, torch_dtype(_element_type(data.dtype))) for name, data in held.items()}
+
+
+def _element_type(dtype: np.dtype[Any]) -> int:
+    return int(ir.DataType.STRING if dtype.kind in "OSU" else ir.DataType.from_numpy(dtype))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from onnx2torch_mlir.conversion import check as check_whole
+from onnx2torch_mlir.conversion import convert as convert_whole
 from onnx2torch_mlir.diagnostics import Finding, Refusal, Report, Severity
 from onnx2torch_mlir.hosting import split
 from onnx2torch_mlir.program.core_program import CoreProgram
-from onnx2torch_mlir.program.core_program import convert as convert_whole
 from onnx2torch_mlir.program.split import SplitProgram, assemble
 
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ def convert(
     report = Report() if report is None else report
     plan = split(loaded, table, ledger)
     if plan is None:
-        return convert_whole(loaded, dims=dims, constants=constants, table=table, ledger=ledger, report=report)
+        with report.stage("convert"):
+            converted = convert_whole(loaded, dims=dims, constants=constants, table=table, ledger=ledger)
+        report.extend(converted.findings)
+        return CoreProgram.of(converted, report)
     with report.stage("convert"):
         program, findings = assemble(plan, dims=dims, constants=constants, table=table, ledger=ledger, report=report)
         if any(finding.severity is Severity.ERROR for finding in findings):
@@ -58,8 +62,6 @@ def check(
     ledger: Ledger | None = None,
 ) -> list[Finding]:
     """Every reason why ``loaded`` would not convert, every warning, and a note for every node that runs on the host."""
-    from onnx2torch_mlir.conversion import check as check_whole
-
     try:
         plan = split(loaded, table, ledger)
         if plan is None:

@@ -15,14 +15,11 @@ from onnx2torch_mlir.diagnostics import Report, refuse
 from onnx2torch_mlir.program.packing import PackedProgram
 
 if TYPE_CHECKING:
-    import torch
-
+    from onnx2torch_mlir.conversion import Converted
     from onnx2torch_mlir.engine import Engine
     from onnx2torch_mlir.handoff import MlirModule
     from onnx2torch_mlir.lowering import Lowered
-    from onnx2torch_mlir.model import LoadedModel
     from onnx2torch_mlir.program.eager import EagerProgram
-    from onnx2torch_mlir.specs import Ledger, SpecTable
 
 Weights = Literal["inline", "args", "external"]
 
@@ -124,31 +121,10 @@ class CoreProgram:
 
         save_pt2(self.exported, path)
 
+    @classmethod
+    def of(cls, converted: Converted, report: Report) -> CoreProgram:
+        """What the conversion gave, with the report that it belongs to."""
+        return cls(converted.exported, converted.inputs, converted.outputs, converted.dim_names, report)
+
     def __str__(self) -> str:
         return str(self.exported)
-
-
-def convert(
-    loaded: LoadedModel,
-    *,
-    dims: Mapping[str, int] | None = None,
-    constants: Mapping[str, torch.Tensor] | None = None,
-    table: SpecTable | None = None,
-    ledger: Ledger | None = None,
-    report: Report | None = None,
-) -> CoreProgram:
-    """The program of a loaded model; its weights are not read.
-
-    ``dims`` pins named dims to numbers; ``constants`` gives inputs their contents; ``report`` takes the stage and the
-    findings.
-
-    Raises:
-        Refusal: with every finding, if one of them is an error.
-    """
-    from onnx2torch_mlir.conversion import convert as convert_loaded
-
-    report = Report() if report is None else report
-    with report.stage("convert"):
-        converted = convert_loaded(loaded, dims=dims, constants=constants, table=table, ledger=ledger)
-    report.extend(converted.findings)
-    return CoreProgram(converted.exported, converted.inputs, converted.outputs, converted.dim_names, report)

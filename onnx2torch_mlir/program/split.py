@@ -176,7 +176,7 @@ def assemble(
             continue
         findings += [plan.placed(finding) for finding in converted.findings]
         types |= _types(converted)
-        parts.append(CoreProgram(converted.exported, converted.inputs, converted.outputs, converted.dim_names, report))
+        parts.append(CoreProgram.of(converted, report))
     return SplitProgram(plan, parts, constants, dims, report), list(dict.fromkeys(findings))
 
 

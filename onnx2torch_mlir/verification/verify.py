@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-import torch
 
-from onnx2torch_mlir.conversion import from_numpy
+from onnx2torch_mlir.conversion import as_tensors
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Report, refuse
-from onnx2torch_mlir.families.dtypes import torch_dtype
 from onnx2torch_mlir.hosting import settled
 from onnx2torch_mlir.model import LoadedModel, read
 from onnx2torch_mlir.model.sources import Source
@@ -153,18 +151,6 @@ def _reference_source(model: Source, loaded: LoadedModel) -> tuple[Any]:
     if isinstance(model, onnx.ModelProto):
         return (model,)
     return (onnx.ModelProto.FromString(bytes(model)),)  # type: ignore[arg-type]
-
-
-def as_tensors(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:
-    """Arrays as torch tensors of the same element types."""
-    return {
-        name: from_numpy(np.asarray(array), torch_dtype(_element_type(np.asarray(array).dtype)))
-        for name, array in arrays.items()
-    }
-
-
-def _element_type(dtype: np.dtype[Any]) -> int:
-    return int(ir.DataType.STRING if dtype.kind in "OSU" else ir.DataType.from_numpy(dtype))
 
 
 def _findings(comparisons: Sequence[Comparison], node: NodeRef | None) -> list[Finding]:
