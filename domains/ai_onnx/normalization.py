@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from onnx2torch_mlir.core import dims as D
@@ -41,41 +43,15 @@ def batch_normalization(
     Raises:
         Refusal: O2M-C003 where the running statistics are asked for in inference.
     """
-    dtype = compute_dtype(x, scale, mean)
-    data = _with_channels(g, g.cast(x, dtype))
-    parameters = [per_channel(g, g.cast(item, dtype), data) for item in (scale, bias, mean, var)]
-    running: tuple[Value | None, ...] = (None, None)
     if training_mode:
-        parameters[2:], carried = _batch_statistics(g, data, parameters[2:], momentum)
-        running = tuple(
-            g.cast(g.reshape(item, given.shape), given.dtype) for item, given in zip(carried, (mean, var), strict=True)
-        )
-    elif any(wanted[1:]):
+        x_mean, x_var, *running = _batch_statistics(g, x, scale, (mean, var), momentum, spatial=True)
+        return _normalized(g, x, (scale, bias, x_mean, x_var), epsilon, spatial=True), *running
+    if any(wanted[1:]):
         raise refuse("O2M-C003", "running statistics are only computed in training", case="training_mode=0")
-    result = scale_and_shift(g, data, parameters, epsilon)
-    return g.cast(g.reshape(result, x.shape), x.dtype), *running
+    return _normalized(g, x, (scale, bias, mean, var), epsilon, spatial=True), None, None
 
 
-def _batch_statistics(
-    g: ProgramBuilder, x: Value, running: list[Value], momentum: float
-) -> tuple[list[Value], list[Value]]:
-    """Mean and variance of each channel over the batch, [1, C, 1 …], and the running ones [C, 1 …] carried on."""
-    axes = [axis for axis in range(x.rank) if axis != 1]
-    mean = g.mean(x, axes, True)
-    centered = g.sub(x, mean)
-    statistics = [mean, g.mean(g.mul(centered, centered), axes, True)]
-    carried = [
-        g.add(g.mul(old, momentum), g.mul(g.reshape(new, old.shape), 1 - momentum))
-        for old, new in zip(running, statistics, strict=True)
-    ]
-    return statistics, carried
-
-
-def _with_channels(g: ProgramBuilder, x: Value) -> Value:
-    return g.unsqueeze(x, 1) if x.rank == 1 else x
-
-
-def batch_normalization_inference(
+def batch_normalization_by_outputs(
     g: ProgramBuilder,
     x: Value,
     scale: Value,
@@ -84,25 +60,66 @@ def batch_normalization_inference(
     var: Value,
     *,
     epsilon: float = 1e-5,
+    momentum: float = 0.9,
     spatial: int = 1,
+    is_test: int = 0,
     wanted: tuple[bool, ...],
-) -> Value:
-    """Before opset 14: inference is meant where only the first output is used.
+    written: frozenset[str],
+) -> tuple[Value | None, ...]:
+    """Before opset 14: training where more than the first output is used, or where is_test=0 is written down.
 
-    With spatial=0 (before opset 9) the parameters have the shape of one element of the batch.
+    The further outputs are the running mean and variance, then those of the batch. With spatial=0 (before opset 9) the
+    parameters have the shape of one element of the batch and the statistics are taken over the batch alone.
+
+    Source: https://onnx.ai/onnx/operators/text_diff_BatchNormalization_9_14.html.
 
     Raises:
-        Refusal: O2M-C003 where an output of training is asked for.
+        Refusal: O2M-C003 where an output of training is asked for with is_test=1.
     """
-    if any(wanted[1:]):
-        raise refuse("O2M-C003", "training outputs of BatchNormalization before opset 14", case="outputs")
+    if is_test and any(wanted[1:]):
+        raise refuse("O2M-C003", "running statistics are only computed in training", case="is_test=1")
+    if not any(wanted[1:]) and (is_test or "is_test" not in written):
+        return _normalized(g, x, (scale, bias, mean, var), epsilon, bool(spatial)), *[None] * 4
+    x_mean, x_var, *running = _batch_statistics(g, x, scale, (mean, var), momentum, bool(spatial))
+    saved = [g.cast(item, mean.dtype) for item in (x_mean, x_var)]
+    return _normalized(g, x, (scale, bias, x_mean, x_var), epsilon, bool(spatial)), *running, *saved
+
+
+def _normalized(g: ProgramBuilder, x: Value, parameters: Sequence[Value], epsilon: float, spatial: bool) -> Value:
+    """``x`` by ``parameters`` (scale, bias, mean, var) of each channel or, unless ``spatial``, of each place."""
+    dtype = compute_dtype(x, *parameters)
+    data = _with_channels(g, g.cast(x, dtype))
+    wide = [_broadcasting(g, g.cast(item, dtype), data, spatial) for item in parameters]
+    return g.cast(g.reshape(scale_and_shift(g, data, wide, epsilon), x.shape), x.dtype)
+
+
+def _broadcasting(g: ProgramBuilder, parameter: Value, x: Value, spatial: bool) -> Value:
     if spatial:
-        (result, *_) = batch_normalization(g, x, scale, bias, mean, var, epsilon=epsilon, wanted=wanted)
-        assert result is not None
-        return result
-    dtype = compute_dtype(x)
-    parameters = [g.cast(item, dtype) for item in (scale, bias, mean, var)]
-    return g.cast(scale_and_shift(g, g.cast(x, dtype), parameters, epsilon), x.dtype)
+        return per_channel(g, parameter, x)
+    if parameter.rank != x.rank - 1:
+        reason = f"spatial=0 takes parameters of the shape of one element, of rank {x.rank - 1}, not {parameter.rank}"
+        raise refuse("O2M-C006", reason, case="spatial=0")
+    return g.unsqueeze(parameter, 0)
+
+
+def _batch_statistics(
+    g: ProgramBuilder, x: Value, scale: Value, running: Sequence[Value], momentum: float, spatial: bool
+) -> list[Value]:
+    """Mean and (population) variance over the batch, in the dtype of the computation; the running ones carried on."""
+    data = _with_channels(g, g.cast(x, compute_dtype(x, scale, *running)))
+    axes = [axis for axis in range(data.rank) if axis != 1] if spatial else [0]
+    mean = g.mean(data, axes, True)
+    centered = g.sub(data, mean)
+    statistics = [g.reshape(item, running[0].shape) for item in (mean, g.mean(g.mul(centered, centered), axes, True))]
+    carried = [
+        g.cast(g.add(g.mul(g.cast(old, new.dtype), momentum), g.mul(new, 1 - momentum)), old.dtype)
+        for old, new in zip(running, statistics, strict=True)
+    ]
+    return [*statistics, *carried]
+
+
+def _with_channels(g: ProgramBuilder, x: Value) -> Value:
+    return g.unsqueeze(x, 1) if x.rank == 1 else x
 
 
 def instance_normalization(g: ProgramBuilder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5) -> Value:

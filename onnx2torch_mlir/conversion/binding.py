@@ -57,6 +57,7 @@ def bind(
             hint="the model's opset import may be wrong for this node",
         )
     reserved = {"wanted": wanted, "opset": version.since_version, "node": node, "enclosing": enclosing}
+    reserved["written"] = frozenset(attributes)
     keywords |= {key: value for key, value in reserved.items() if key in handler.keywords}
     return handler.function(builder, *arguments, **keywords)
 

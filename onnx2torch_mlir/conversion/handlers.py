@@ -13,9 +13,10 @@ from typing import Any
 from onnx2torch_mlir.core.parameters import Need
 from onnx2torch_mlir.diagnostics import refuse
 
-RESERVED = frozenset({"wanted", "opset", "node", "enclosing"})
+RESERVED = frozenset({"wanted", "opset", "node", "written", "enclosing"})
 """Keyword parameters that the framework fills: ``wanted`` (which outputs the node asks for: a tuple of bools), ``opset``
-(the since_version of the operator), ``node`` (a `NodeRef`), ``enclosing`` (the graph around it: an `EnclosingGraph`)."""
+(the since_version of the operator), ``node`` (a `NodeRef`), ``written`` (the names of the attributes that the node
+states), ``enclosing`` (the graph around it: an `EnclosingGraph`)."""
 
 
 @dataclass(frozen=True)

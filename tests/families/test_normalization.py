@@ -92,7 +92,42 @@ def test_batch_normalization_in_training() -> None:
     inputs = [floats(4, 3, 5), *channels(3)]
     agrees("BatchNormalization", inputs, opset=15, outputs=3, training_mode=1, momentum=0.8, rtol=1e-4)
     with pytest.raises(Refusal, match="training"):
-        agrees("BatchNormalization", inputs, opset=9, outputs=3, expected=[None] * 3)
+        agrees("BatchNormalization", inputs, opset=15, outputs=3, expected=[None] * 3)
+
+
+@pytest.mark.parametrize(("opset", "spatial"), [(1, 1), (6, 1), (6, 0), (7, 0), (9, 1)])
+def test_batch_normalization_in_training_of_old(opset: int, spatial: int) -> None:
+    """Five outputs: by the statistics of the batch, the running ones carried on, those of the batch."""
+    places = () if spatial else (5,)
+    data, scale, bias, mean, var = floats(4, 3, 5), *(np.abs(floats(3, *places)) + 0.1 for _ in range(4))
+    axes = (0, 2) if spatial else 0
+    own, own_var = data.mean(axes), data.var(axes)
+    wide = [item[:, None] if spatial else item for item in (scale, bias, own, own_var)]
+    y = (data - wide[2]) / np.sqrt(wide[3] + 1e-5) * wide[0] + wide[1]
+    carried = [0.8 * mean + 0.2 * own, 0.8 * var + 0.2 * own_var]
+    attributes: dict[str, Any] = {"consumed_inputs": [0] * 5} if opset == 1 else {}
+    attributes |= {"spatial": 0} if not spatial else {}
+    inputs, expected = [data, scale, bias, mean, var], [y, *carried, own, own_var]
+    options: dict[str, Any] = {"opset": opset, "momentum": 0.8, "rtol": 1e-4, "atol": 1e-5, **attributes}
+    agrees("BatchNormalization", inputs, outputs=5, expected=expected, dynamic=True, **options)
+    if opset < 7:  # what is written down counts with one output too
+        agrees("BatchNormalization", inputs, expected=[y], is_test=0, native=False, **options)
+        with pytest.raises(Refusal, match="training"):
+            agrees("BatchNormalization", inputs, outputs=5, expected=expected, is_test=1, **options)
+
+
+def test_batch_normalization_of_one_dim_and_of_halves_in_training() -> None:
+    """[N] is one channel; halves are computed in float32, and the running statistics have a type of their own."""
+    data, one = floats(6), np.ones(1, np.float32)
+    y = (data - data.mean()) / np.sqrt(data.var() + 1e-5)
+    agrees("BatchNormalization", [data, one, 0 * one, one, one], opset=14, outputs=3, training_mode=1,
+           expected=[y, 0.9 * one + 0.1 * data.mean(), 0.9 * one + 0.1 * data.var()], rtol=1e-4)  # fmt: skip
+    data = 100 + floats(400, 2, dtype=np.float16)
+    wide, zero = data.astype(np.float32), np.zeros(2, np.float32)
+    y = (wide - wide.mean(0)) / np.sqrt(wide.var(0) + 1e-5)
+    half = np.ones(2, np.float16)
+    agrees("BatchNormalization", [data, half, zero.astype(np.float16), zero, zero], opset=15, outputs=3, training_mode=1,
+           expected=[y.astype(np.float16), 0.1 * wide.mean(0), 0.1 * wide.var(0)], rtol=1e-2, atol=1e-2)  # fmt: skip
 
 
 @pytest.mark.parametrize("axis", [-1, 1, 0])
