@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from onnx2torch_mlir.specs import Formal, OperatorVersion
-from tools.fuzz_ops.case import Array, Case, Given, named_dims
+from tools.fuzz_ops.case import Array, Case, Given, Surroundings, named_dims
 from tools.fuzz_ops.values import fill
 
 T = TypeVar("T")
@@ -36,13 +36,19 @@ class Draw:
         self.version = version
         self.special = special
         self.types: dict[str, str] = {}
-        self._inputs: dict[str, list[Given | None]] = {}
+        self._inputs: dict[str, list[Given | str | None]] = {}
         self.attributes: dict[str, Any] = {}
         self.outputs: tuple[bool, ...] | None = None
         self.symbolic = self.choose(("no", "all", "some"))
         self.broadcasts = False
         """Whether inputs broadcast: dims of different names are then taken to be equal, so one of size 1 has no name."""
         self._count = 0
+        self.opset = 0
+        """The default domain's opset of the model; 0 is the version's own."""
+        self.before: list[onnx.NodeProto] = []
+        self.after: list[onnx.NodeProto] = []
+        self.results: tuple[str, ...] = ()
+        self._more: dict[str, Given] = {}
 
     # Numbers and choices
 
@@ -165,6 +171,12 @@ class Draw:
         if array is None:
             self._inputs.setdefault(name, []).append(None)
             return np.zeros(())
+        self._inputs.setdefault(name, []).append(
+            self._tensor(array, known=known, static=static, static_last=static_last)
+        )
+        return array
+
+    def _tensor(self, array: Array, *, known: bool | None, static: bool = False, static_last: bool = False) -> Given:
         if known is None:
             known = self.one_in(8)
         index = self._count
@@ -174,8 +186,19 @@ class Draw:
             and (self.symbolic == "all" or (self.symbolic == "some" and self.flag()))
             for axis, size in enumerate(array.shape)
         ]
-        self._inputs.setdefault(name, []).append(Given(array, named_dims(index, array.shape, symbolic), known))
-        return array
+        return Given(array, named_dims(index, array.shape, symbolic), known)
+
+    def more(self, name: str, array: Array, *, known: bool | None = None, static: bool = False) -> None:
+        """Give the model a further input ``name``, which nodes around the node and its sub-graphs may read."""
+        self._more[name] = self._tensor(array, known=known, static=static)
+
+    def value(self, name: str, value: Any, type_: onnx.TypeProto, *, symbolic: bool = False) -> None:
+        """Give the input ``name`` what is no tensor: the list of a sequence, a map, or an optional."""
+        self._inputs.setdefault(name, []).append(Given(value, ("n",) if symbolic else (), type=type_))
+
+    def link(self, name: str, value: str) -> None:
+        """The input ``name`` reads ``value``, which a node before makes."""
+        self._inputs.setdefault(name, []).append(value)
 
     def parameter(self, name: str, value: Any, *, dtype: str | None = None, optional: bool = False) -> None:
         """Give an attribute or an input, as this version has it; an input is constant or arrives at run time."""
@@ -201,14 +224,21 @@ class Draw:
 
     def case(self) -> Case:
         """What was drawn."""
-        inputs: list[Given | None] = []
+        read: list[Given | str | None] = []
         for formal in self.version.inputs:
-            inputs.extend(self._inputs.get(formal.name, [None]))
-        while inputs and inputs[-1] is None:
-            inputs.pop()
+            read.extend(self._inputs.get(formal.name, [] if formal.kind == "variadic" else [None]))
+        while read and read[-1] is None:
+            read.pop()
+        links = tuple((index, item) for index, item in enumerate(read) if isinstance(item, str))
+        inputs = [None if isinstance(item, str) else item for item in read]
         outputs = self.outputs or (True,)
         first = next(iter(self.types.values()), "")
-        if not first and inputs and inputs[0] is not None:
-            first = onnx.TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(inputs[0].array.dtype)).lower()
+        arrays = [array for item in (*inputs, *self._more.values()) if item is not None for array in item.arrays()]
+        if not first and arrays:
+            first = onnx.TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(arrays[0].dtype)).lower()
+        more = tuple(self._more.items())
+        around = Surroundings(more, tuple(self.before), tuple(self.after), links, self.results, self.opset)
         version = self.version
-        return Case(version.domain, version.op, version.since_version, tuple(inputs), dict(self.attributes), outputs, first)
+        return Case(
+            version.domain, version.op, version.since_version, tuple(inputs), dict(self.attributes), outputs, first, around
+        )

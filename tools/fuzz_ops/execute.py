@@ -14,6 +14,7 @@ import onnx
 from onnx2torch_mlir.isolation import TaskFailed, Worker, WorkerCrashed, WorkerTimeout
 from tools.fuzz_ops.case import Array, Case
 from tools.fuzz_ops.known import known
+from tools.fuzz_ops.properties import Property, formula_of, property_of
 
 TASK = "tools.fuzz_ops.execute:run"
 REFERENCE_TASK = "tools.fuzz_ops.execute:reference"
@@ -76,6 +77,8 @@ def run(case: Case) -> Verdict:
     theirs = found.outputs
     if found.name.startswith("onnx.reference"):
         theirs = _as_declared(theirs, ours)
+    if holds := property_of(case):
+        return _held(case, holds, ours, theirs)
     difference = _difference(ours, theirs)
     if not difference:
         return Verdict("agree", "ran")
@@ -90,12 +93,35 @@ def run(case: Case) -> Verdict:
     return Verdict("differ", "ran", reason=f"{difference} ({found.name})")
 
 
-def _as_declared(theirs: list[Any], ours: list[Array]) -> list[Any]:
+def _held(case: Case, holds: Property, ours: list[Any], theirs: list[Any]) -> Verdict:
+    """The verdict on random numbers: of the reference's types and shapes, and with the property that they have."""
+    shape = [(item.dtype, item.shape) for item in ours]
+    wanted = [(item.dtype, item.shape) for item in theirs]
+    if shape != wanted:
+        return Verdict("differ", "ran", reason=f"types and shape {shape}, the reference {wanted}")
+
+    def again() -> list[Any]:
+        found = _ours(case, case.model())
+        return [] if isinstance(found, Verdict) else found
+
+    broken = holds(case, ours, again)
+    return Verdict("differ", "ran", reason=broken) if broken else Verdict("agree", "ran")
+
+
+def _as_declared(theirs: list[Any], ours: list[Any]) -> list[Any]:
     """The results of onnx.reference in the types that ONNX declares (ours): it leaves NumPy's promoted ones."""
-    return [
-        their.astype(mine.dtype) if isinstance(their, np.ndarray) and _kind(their.dtype) == _kind(mine.dtype) else their
-        for their, mine in zip(theirs, ours, strict=False)
-    ]
+    if isinstance(theirs, list) != isinstance(ours, list):
+        return theirs
+    pairs = zip(theirs, [*ours, *[None] * (len(theirs) - len(ours))], strict=False)
+    return [_as_declared_item(their, mine) for their, mine in pairs]
+
+
+def _as_declared_item(their: Any, mine: Any) -> Any:
+    if isinstance(their, list) and isinstance(mine, list):
+        return _as_declared(their, mine)
+    if isinstance(their, np.ndarray | np.generic) and isinstance(mine, np.ndarray) and _kind(their.dtype) == _kind(mine.dtype):
+        return np.asarray(their).astype(mine.dtype)
+    return their
 
 
 def _kind(dtype: np.dtype[Any]) -> str:
@@ -104,8 +130,10 @@ def _kind(dtype: np.dtype[Any]) -> str:
 
 def reference(case: Case) -> Any:
     """The `ReferenceRun` of ``case``."""
-    from onnx2torch_mlir.verification.reference import run_reference
+    from onnx2torch_mlir.verification.reference import ReferenceRun, run_reference
 
+    if formula := formula_of(case):
+        return ReferenceRun(formula(case), "a formula")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return run_reference(case.model(), case.feeds())
@@ -117,7 +145,8 @@ def _evaluated(case: Case) -> list[Any] | None:
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return [np.asarray(item) for item in ReferenceEvaluator(case.model()).run(None, case.feeds())]
+            results: Any = ReferenceEvaluator(case.model()).run(None, case.feeds())
+            return [item if isinstance(item, list | dict) or item is None else np.asarray(item) for item in results]
     except Exception:
         return None
 
@@ -133,7 +162,7 @@ def _ours(case: Case, model: onnx.ModelProto) -> list[Array] | Verdict:
         reached = "converted"
         engine = program.compile()
         reached = "lowered"
-        feeds: Mapping[str, Array] = case.feeds()
+        feeds: Mapping[str, Any] = case.feeds()
         return list(engine.run(feeds))
     except Refusal as refusal:
         errors = [finding for finding in refusal.findings if finding.severity is Severity.ERROR] or refusal.findings
@@ -147,16 +176,14 @@ def _ours(case: Case, model: onnx.ModelProto) -> list[Array] | Verdict:
 
 
 def _difference(ours: list[Any], theirs: list[Any], rtol: float | None = None, atol: float | None = None) -> str:
-    from onnx2torch_mlir.verification.comparison import compare
+    from onnx2torch_mlir.verification.comparison import compare_values
 
     if len(ours) != len(theirs):
         return f"{len(ours)} outputs, the reference has {len(theirs)}"
     for index, (mine, their) in enumerate(zip(ours, theirs, strict=True)):
-        if isinstance(their, list) or isinstance(mine, list) or their is None:
-            continue
-        if atol is not None and mine.dtype.kind in "iu" and mine.dtype == their.dtype:
+        if atol is not None and isinstance(mine, np.ndarray) and mine.dtype.kind in "iu" and mine.dtype == their.dtype:
             mine, their = mine.astype(np.float64), their.astype(np.float64)
-        compared = compare(f"out{index}", mine, their, rtol, atol)
-        if not compared.agrees:
-            return compared.reason()
+        for compared in compare_values(f"out{index}", mine, their, rtol, atol):
+            if not compared.agrees:
+                return compared.reason()
     return ""
