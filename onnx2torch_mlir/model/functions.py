@@ -20,6 +20,8 @@ from onnx2torch_mlir.model.sources import first_line
 from onnx2torch_mlir.model.types import LoadedModel, ValueType
 
 Functions = Mapping[ir.OperatorIdentifier, ir.Function]
+REDUCTIONS = ("none", "sum", "mean")
+"""What NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss know."""
 
 
 def expand_functions(loaded: LoadedModel) -> LoadedModel:
@@ -124,12 +126,13 @@ def function_body(
     within it only. Its own opsets are in ``opset_imports``, and every node has its ``version``.
 
     Raises:
-        Refusal: O2M-C003 where ONNX cannot build the body for these input types.
+        Refusal: O2M-C003 where ONNX cannot build the body for these input types, O2M-C005 for a word it does not know.
     """
     domain = domain_of(domain)
     if not onnx.defs.has(op_type, version, domain):
         return None
     schema: Any = onnx.defs.get_schema(op_type, version, domain)
+    _check_words(schema, node)
     try:
         proto = _body(schema, version, node, input_types)
     except Exception as error:  # whatever the builder behind the schema raises
@@ -151,6 +154,14 @@ def function_body(
     locate(formal.graph, dict(formal.opset_imports), f"function {schema.name}")
     bound = _bound([*defaults, *formal.attributes.values()], node.attributes)
     return _substituted(formal, bound, [name in produced for name in wanted])
+
+
+def _check_words(schema: Any, node: ir.Node) -> None:
+    """Refuse what ONNX's builders take for the last of their cases: a reduction of a name of its own."""
+    attribute = node.attributes.get("reduction") if schema.name.endswith("Loss") else None
+    if attribute is not None and attribute.value not in REDUCTIONS:
+        reason = f"reduction={attribute.value!r} of {schema.name} is none of {', '.join(REDUCTIONS)}"
+        raise refuse("O2M-C005", reason, node=node_ref(node), case="reduction")
 
 
 def _body(
