@@ -184,7 +184,7 @@ def scan_batched(
     states = len(inputs) - num_scan_inputs
 
     def element(b: ProgramBuilder, values: list[Value]) -> list[Value]:
-        rows = values[len(lengths) :]
+        rows, number = values[len(lengths) : -1], values[-1]
         sequences = _forward(b, rows[states:], [0] * num_scan_inputs, None if lengths else directions)
         steps = sequences[0].shape[0]
         if lengths:
@@ -195,12 +195,12 @@ def scan_batched(
                     sequences[index] = b.call("aten.index_select.default", sequences[index], 0, back)
 
         def step(inner: ProgramBuilder, now: list[Value]) -> list[Value]:
-            before, number = now[:states], now[-1]
-            with inner.turn(number):
+            before, step_number = now[:states], now[-1]
+            with inner.turn(number), inner.turn(step_number):
                 results = body(inner, now[:-1])
             if not lengths:
                 return results
-            inside = inner.binary("lt", number, values[0])
+            inside = inner.binary("lt", step_number, values[0])
             zeros = [inner.full(result.shape, 0, result.dtype) for result in results[states:]]
             olds = [*before, *zeros]
             return [inner.where(inside, result, old) for result, old in zip(results, olds, strict=True)]
@@ -209,4 +209,4 @@ def scan_batched(
         return [*carries, *stacked]
 
     batch = inputs[0].shape[0]
-    return scan_operator(g, element, [], [*lengths, *inputs], batch)[1]
+    return scan_operator(g, element, [], [*lengths, *inputs, g.arange(0, batch)], batch)[1]

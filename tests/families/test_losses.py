@@ -1,4 +1,4 @@
-"""NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: one program of named dims for each row, many sizes, against PyTorch."""
+"""NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: one dynamic program for each row, many sizes, against PyTorch."""
 
 from __future__ import annotations
 

@@ -183,6 +183,25 @@ def test_each_trip_of_a_loop_draws_anew(known: bool) -> None:
             assert_independent(rows[i], rows[j])
 
 
+@pytest.mark.parametrize("opset", [8, 9])
+def test_each_step_of_a_scan_and_each_element_of_its_batch_draws_anew(opset: int) -> None:
+    def declared(name: str, *shape: Any) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    draw = helper.make_node("RandomUniformLike", ["x"], ["y"], seed=3.0)
+    body = helper.make_graph([draw], "body", [declared("x", 2000)], [declared("y", 2000)])
+    scan = helper.make_node("Scan", ["", "xs"] if opset == 8 else ["xs"], ["ys"], body=body, num_scan_inputs=1)
+    lead = ["batch", "steps"] if opset == 8 else ["steps"]
+    graph = helper.make_graph([scan], "scan", [declared("xs", *lead, 2000)], [declared("ys", *lead, 2000)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    zeros = np.zeros((2, 3, 2000) if opset == 8 else (3, 2000), np.float32)
+    (drawn,) = native_run(converted(model), [zeros])
+    rows = drawn.reshape(-1, 2000)
+    for i in range(len(rows)):
+        for j in range(i):
+            assert_independent(rows[i], rows[j])
+
+
 def dropped(opset: int, inputs: list[Any], **more: Any) -> tuple[Array, Array]:
     model = program("Dropout", inputs, opset=opset, outputs=2, **more)
     known = more.get("known", ())
