@@ -6,9 +6,20 @@ from collections.abc import Callable
 
 from onnx2torch_mlir.specs import DEFAULT_DOMAIN, Row
 from tools.fuzz_ops.draw import Draw
-from tools.fuzz_ops.strategies import algebra, elementwise, image, indexing, movement, networks, reduction, windows
+from tools.fuzz_ops.strategies import (
+    algebra,
+    elementwise,
+    image,
+    indexing,
+    movement,
+    networks,
+    random,
+    reduction,
+    signal,
+    windows,
+)
 
-_MODULES = (elementwise, reduction, movement, windows, algebra, indexing, image, networks)
+_MODULES = (elementwise, reduction, movement, windows, algebra, indexing, image, networks, random, signal)
 
 Strategy = Callable[[Draw], None]
 

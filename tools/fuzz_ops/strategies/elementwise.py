@@ -194,20 +194,6 @@ def bitcast(d: Draw) -> None:
     d.attributes["to"] = onnx.TensorProto.DataType.Value(d.choose(group).upper())
 
 
-def dropout(d: Draw) -> None:
-    """Dropout at inference, with its mask."""
-    d.tensor("data", d.shape())
-    d.attribute("is_test", 1)
-    if d.has_attribute("is_test"):
-        d.attributes["is_test"] = 1
-    d.attribute("ratio", 0.3)
-    d.attribute("seed", 3)
-    if d.has_input("ratio") and d.flag():
-        d.give("ratio", d.array(d.dtype(d.formal("ratio").type), (), 0.1, 0.6), known=d.flag(), static=True)
-    if d.flag():
-        d.outputs = (True, True)
-
-
 _BY_SCHEMA = """
     BitShift Div IsInf Mean Pow Celu Elu Gelu HardSigmoid HardSwish LeakyRelu Mish Selu Shrink Softplus Softsign Swish
     SwiGLU ThresholdedRelu
@@ -225,6 +211,5 @@ STRATEGIES = {
     "CastLike": cast,
     "Identity": identity,
     "BitCast": bitcast,
-    "Dropout": dropout,
     **dict.fromkeys(_BY_SCHEMA.split(), pointwise),
 }

@@ -1,0 +1,182 @@
+"""A case with its tensors in other types, for a reference that has no kernel for the drawn ones, and the way back.
+
+A type constraint is widened as a whole, so that inputs that have to be of one type stay so, and only to a type that the
+operator takes. Integers go where their numbers are exact. There is no type above double: it becomes float, and the
+comparison is then made in float, on numbers that a float holds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from onnx2torch_mlir.specs import default_ledger
+from onnx2torch_mlir.verification.tolerances import tolerance_of
+from tools.fuzz_ops.case import Array, Case, Given, Surroundings
+from tools.fuzz_ops.draw import numpy_dtype
+
+WIDER = {
+    "float16": ("float", "double"),
+    "bfloat16": ("float", "double"),
+    "double": ("float",),
+    "bool": ("uint8", "int32", "float"),
+    **{f"int{bits}": ("int64", "int32", "double", "float") for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": ("int64", "int32", "uint8", "double", "float") for bits in (8, 16, 32, 64)},
+}
+"""The types to take in place of a type, in this order."""
+
+_BY_TYPE = "Cast|CastLike|BitCast|QuantizeLinear|DynamicQuantizeLinear|QLinear.*"
+"""Operators whose result depends on the type that it has: that type is kept."""
+
+_CUT = "Resize|Upsample|GridSample"
+"""Operators that compute integers as real numbers and cut off what is behind the point, as NumPy's astype does."""
+
+
+class Unsuitable(Exception):
+    """Results in the other type do not say what they would be in the drawn one."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A result of a reference: ``value`` as it was computed, ``dtype`` the type that the case declares for it.
+
+    Where ``value`` is a tensor of a narrower floating-point type, it is compared in that. ``cut`` says that the declared
+    integers are the floats of ``value`` without their fractions.
+    """
+
+    value: Any
+    dtype: np.dtype[Any] | None = None
+    cut: bool = False
+
+    def in_its_type(self, ours: Any) -> tuple[Any, Any]:
+        """Ours and theirs, as they are to be compared."""
+        theirs = self.value
+        if not isinstance(theirs, np.ndarray) or not isinstance(ours, np.ndarray) or self.dtype in (None, theirs.dtype):
+            return ours, theirs
+        if ours.dtype != self.dtype or ours.shape != theirs.shape:
+            return ours, theirs.astype(self.dtype)
+        if not self.cut:
+            with np.errstate(over="ignore"):
+                return ours.astype(theirs.dtype), theirs
+        # A sum beside a whole number may fall on either side of it.
+        row = tolerance_of(theirs.dtype)
+        near = row.rtol * np.abs(theirs) + row.atol(theirs)
+        low, high = np.trunc(theirs - near), np.trunc(theirs + near)
+        wide = ours.astype(theirs.dtype)
+        return ours, np.where((wide >= low) & (wide <= high), ours, np.trunc(theirs).astype(self.dtype))
+
+
+def held_by_float(case: Case) -> Case:
+    """``case`` with doubles that float holds, so that a result in float is one for the same numbers."""
+    inputs = tuple(
+        replace(item, array=item.array.astype(np.float32).astype(np.float64))
+        if item is not None and isinstance(item.array, np.ndarray) and item.array.dtype == np.float64
+        else item
+        for item in case.inputs
+    )
+    return replace(case, inputs=inputs)
+
+
+def widened(case: Case) -> Iterator[Case]:
+    """``case`` with one or several type constraints in other types, the fewest first."""
+    operator = default_ledger().operator(case.domain, case.op)
+    version = None if operator is None else operator.version_for(case.opset)
+    if version is None or case.around != Surroundings():
+        return
+    formals = list(version.inputs)
+    if formals and formals[-1].kind == "variadic":
+        formals += [formals[-1]] * (len(case.inputs) - len(formals))
+    places = [(formal.type, item) for formal, item in zip(formals, case.inputs, strict=False) if item is not None]
+    drawn = {name: _type_of(item) for name, item in places if name in version.type_constraints}
+    kept = {formal.type for formal in version.outputs} if re.fullmatch(_BY_TYPE, case.op) else set()
+    options = [
+        (kind, *(wide for wide in WIDER.get(kind, ()) if name not in kept and f"tensor({wide})" in version.type_constraints[name]))
+        for name, kind in drawn.items()
+    ]
+    choices = sorted(itertools.product(*options), key=lambda chosen: sum(map(str.__ne__, chosen, drawn.values())))
+    for chosen in choices[1:32]:
+        types = dict(zip(drawn, chosen, strict=True))
+        try:
+            inputs = tuple(
+                None if item is None else _given(item, types.get(formal.type))
+                for formal, item in zip(formals, case.inputs, strict=False)
+            )
+        except Unsuitable:
+            continue
+        yield replace(case, inputs=inputs)
+
+
+def _type_of(item: Given) -> str:
+    if not isinstance(item.array, np.ndarray) or item.type is not None:
+        return ""
+    return onnx.TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(item.array.dtype)).lower()
+
+
+def _given(item: Given, kind: str | None) -> Given:
+    if kind in (None, "", _type_of(item)):
+        return item
+    assert kind is not None
+    return replace(item, array=_exactly(item.array, numpy_dtype(kind)))
+
+
+def _exactly(array: Array, dtype: np.dtype[Any]) -> Array:
+    """``array`` in ``dtype`` with the same numbers, but for doubles as floats; raises `Unsuitable`."""
+    with np.errstate(all="ignore"):
+        wide = array.astype(dtype)
+    if array.dtype.kind in "iu":
+        exact = (wide >= 0) == (array >= 0)
+        if dtype.kind == "f":
+            exact &= np.abs(wide) < _whole(dtype)
+        elif not (exact & (wide.astype(array.dtype) == array)).all():
+            raise Unsuitable
+        if not exact.all():
+            raise Unsuitable
+    return wide
+
+
+def _whole(dtype: np.dtype[Any]) -> float:
+    """The number up to which ``dtype`` holds all integers."""
+    return float(2 ** (np.finfo(dtype).nmant + 1))
+
+
+def declared(model: onnx.ModelProto) -> list[np.dtype[Any] | None]:
+    """The element types of a model's outputs; None for what is no tensor, or not known."""
+    kinds = [output.type.tensor_type.elem_type for output in model.graph.output]
+    return [helper.tensor_dtype_to_np_dtype(kind) if kind else None for kind in kinds]
+
+
+def narrowed(case: Case, values: Sequence[Any], dtypes: Sequence[np.dtype[Any] | None]) -> list[Wanted]:
+    """Results computed in other types as results of ``case``, whose outputs are of ``dtypes``; raises `Unsuitable`."""
+    cuts = bool(re.fullmatch(_CUT, case.op))
+    return [_narrowed(np.asarray(value), dtype, cuts) for value, dtype in zip(values, dtypes, strict=True)]
+
+
+def _narrowed(value: Array, dtype: np.dtype[Any] | None, cuts: bool) -> Wanted:
+    if dtype is None:
+        raise Unsuitable
+    source = value.dtype
+    if source == dtype:
+        return Wanted(value, dtype)
+    floats, integers = ("float16", "bfloat16", "float32", "float64"), "iu"
+    if dtype.name in floats and source.name in floats:
+        coarser = dtype.itemsize > source.itemsize
+        with np.errstate(over="ignore"):
+            return Wanted(value if coarser else value.astype(dtype), dtype)
+    if dtype.kind in integers and source.kind in integers:
+        return Wanted(value.astype(dtype), dtype)
+    if dtype.kind == "b" and source.kind in "iuf" and np.isin(value, (0, 1)).all():
+        return Wanted(value.astype(dtype), dtype)
+    if dtype.kind in integers and source.kind == "f" and np.isfinite(value).all():
+        if (value == np.trunc(value)).all() and (np.abs(value) < _whole(source)).all():
+            return Wanted(value.astype(np.int64).astype(dtype), dtype)
+        limits = np.iinfo(dtype)
+        if cuts and (value > limits.min).all() and (value < limits.max).all():
+            return Wanted(value, dtype, cut=True)
+    raise Unsuitable
