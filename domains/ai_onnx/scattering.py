@@ -45,7 +45,7 @@ def combine(g: ProgramBuilder, data: Value, axis: int, index: Value, updates: Va
     """``aten::scatter`` in the form that ``reduction`` asks for.
 
     Raises:
-        Refusal: O2M-C005 where ONNX has no such reduction.
+        Refusal: O2M-C005 where ONNX has no such reduction, O2M-C003 for the order of complex numbers.
     """
     if data.dtype is torch.bool and reduction in ("add", "mul", "max", "min"):
         wide = [g.cast(item, torch.uint8) for item in (data, updates)]
@@ -57,6 +57,8 @@ def combine(g: ProgramBuilder, data: Value, axis: int, index: Value, updates: Va
         return g.call("aten.scatter_add.default", data, axis, index, updates)
     if reduction not in _REDUCTIONS:
         raise refuse("O2M-C005", f"there is no reduction {reduction}", case=f"reduction={reduction}")
+    if data.dtype.is_complex and reduction != "mul":
+        raise refuse("O2M-C003", "complex numbers have no order", case=f"reduction={reduction}")
     return g.call("aten.scatter_reduce.two", data, axis, index, updates, _REDUCTIONS[reduction])
 
 

@@ -12,6 +12,7 @@ from onnx2torch_mlir.core.parameters import Size
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.families.dtypes import describe
 from onnx2torch_mlir.families.indexing import axis_in
 
 LONGEST_KEY = 64
@@ -53,7 +54,12 @@ def unique(
     """The different elements (or slices along ``axis``), first positions, positions of all, and counts.
 
     Source: ONNX Unique.
+
+    Raises:
+        Refusal: O2M-C003 for complex numbers, which are not sorted here.
     """
+    if data.dtype.is_complex:
+        raise refuse("O2M-C003", f"Unique of {describe(data.dtype)}: complex numbers have no order", case="X")
     keyed = data if axis is not None else g.reshape(data, [D.product(data.shape)])
     axis = axis_in(axis or 0, keyed.rank)
     rows = g.permute(keyed, [axis, *(other for other in range(keyed.rank) if other != axis)])

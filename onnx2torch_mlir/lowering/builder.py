@@ -10,7 +10,8 @@ import torch
 from torch_mlir import ir
 
 from onnx2torch_mlir.core.signature import Dim
-from onnx2torch_mlir.lowering.dtypes import Kind, element_type, kind, width
+from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.lowering.dtypes import Kind, element_type, kind, part_of, width
 
 MapEntry: TypeAlias = "int | ir.AffineExpr | None"
 """One result of an indexing map: the number of an iterator, None for the constant 0, or an affine expression."""
@@ -167,8 +168,22 @@ class Builder:
             self.scopes[-1][key] = found
         return found
 
-    def constant(self, value: bool | int | float, dtype: torch.dtype) -> ir.Value:
+    def complex_constant(self, value: complex, dtype: torch.dtype) -> ir.Value:
+        """A ``complex.constant`` of a complex dtype, its parts rounded, cached."""
+        key = (value.real.hex(), value.imag.hex(), dtype)
+        found = self.remembered(key)
+        if found is None:
+            part = self.element(part_of(dtype))
+            parts = ir.ArrayAttr.get([ir.FloatAttr.get(part, value.real), ir.FloatAttr.get(part, value.imag)])
+            found = self.scopes[-1][key] = self.make("complex.constant", self.element(dtype), value=parts)
+        return found
+
+    def constant(self, value: bool | int | float | complex, dtype: torch.dtype) -> ir.Value:
         """A constant of a torch dtype; ints wrap, floats round."""
+        if kind(dtype) is Kind.COMPLEX:
+            return self.complex_constant(complex(value), dtype)
+        if isinstance(value, complex):
+            raise refuse("O2M-L002", f"the number {value} does not fit {dtype}", case=str(dtype))
         if kind(dtype) is Kind.FLOAT:
             return self.float_constant(float(value), self.element(dtype))
         whole = int(bool(value)) if dtype is torch.bool else int(value)

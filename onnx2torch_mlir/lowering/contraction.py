@@ -21,6 +21,7 @@ def multiply_add(b: Builder, x: Operand, y: Operand, dtype: torch.dtype) -> Body
     multiply, add = {
         Kind.FLOAT: ("arith.mulf", "arith.addf"),
         Kind.BOOL: ("arith.andi", "arith.ori"),
+        Kind.COMPLEX: ("complex.mul", "complex.add"),
     }.get(sort, ("arith.muli", "arith.addi"))
 
     def body(p: ir.Value, q: ir.Value, total: ir.Value) -> ir.Value:

@@ -1,4 +1,4 @@
-"""Element types: torch's dtypes as MLIR types, and the four kinds that decide how arithmetic on them works."""
+"""Element types: torch's dtypes as MLIR types, and the five kinds that decide how arithmetic on them works."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Kind(StrEnum):
     SIGNED = "s"
     UNSIGNED = "u"
     BOOL = "b"
+    COMPLEX = "c"
 
 
 _INTEGERS = {
@@ -45,20 +46,24 @@ _FLOATS: dict[torch.dtype, Any] = {
     torch.float8_e8m0fnu: ir.Float8E8M0FNUType,
 }
 
+_PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+
 
 @cache
 def kind(dtype: torch.dtype) -> Kind:
-    """The kind of ``dtype``; refuses (O2M-L002) dtypes without arithmetic here, such as complex ones."""
+    """The kind of ``dtype``; refuses (O2M-L002) dtypes without arithmetic here."""
     if dtype in _INTEGERS:
         return _INTEGERS[dtype][1]
     if dtype in _FLOATS:
         return Kind.FLOAT
+    if dtype in _PARTS:
+        return Kind.COMPLEX
     raise refuse("O2M-L002", f"there is no lowering of {dtype}", case=str(dtype))
 
 
 @cache
 def width(dtype: torch.dtype) -> int:
-    """Bits of an integer or floating-point ``dtype``; a bool has 1."""
+    """Bits of ``dtype``; a bool has 1."""
     return _INTEGERS[dtype][0] if dtype in _INTEGERS else dtype.itemsize * 8
 
 
@@ -68,7 +73,14 @@ def element_type(dtype: torch.dtype) -> ir.Type:
         return ir.IntegerType.get_signless(_INTEGERS[dtype][0])
     if dtype in _FLOATS:
         return _FLOATS[dtype].get()
+    if dtype in _PARTS:
+        return ir.ComplexType.get(_FLOATS[_PARTS[dtype]].get())
     raise refuse("O2M-L002", f"there is no lowering of {dtype}", case=str(dtype))
+
+
+def part_of(dtype: torch.dtype) -> torch.dtype:
+    """The dtype of the real and the imaginary part of a complex ``dtype``."""
+    return _PARTS[dtype]
 
 
 def op_math(dtype: torch.dtype) -> torch.dtype:
@@ -77,14 +89,16 @@ def op_math(dtype: torch.dtype) -> torch.dtype:
 
 
 def int_range(dtype: torch.dtype) -> tuple[int, int]:
-    """Smallest and largest value of an integer dtype (0 and 1 for bool)."""
+    """Smallest and largest value of an integer dtype (0 and 1 for bool); refuses (O2M-L002) what has no order."""
+    if dtype not in _INTEGERS:
+        raise refuse("O2M-L002", f"numbers of {dtype} have no smallest and no largest", case=str(dtype))
     bits, sort = _INTEGERS[dtype]
     if sort is Kind.SIGNED:
         return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     return 0, (1 << bits) - 1
 
 
-_CATEGORY = {Kind.BOOL: 0, Kind.SIGNED: 1, Kind.UNSIGNED: 1, Kind.FLOAT: 2}
+_CATEGORY = {Kind.BOOL: 0, Kind.SIGNED: 1, Kind.UNSIGNED: 1, Kind.FLOAT: 2, Kind.COMPLEX: 3}
 
 
 def promote(operands: list[tuple[torch.dtype, int | None]]) -> torch.dtype:

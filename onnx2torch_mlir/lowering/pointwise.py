@@ -15,12 +15,12 @@ from onnx2torch_mlir.core.primitives import PRIMITIVES
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering.builder import MapResults
-from onnx2torch_mlir.lowering.casts import cast
+from onnx2torch_mlir.lowering.casts import cast, reread
 from onnx2torch_mlir.lowering.context import Context, Number
 from onnx2torch_mlir.lowering.dtypes import Kind, int_range, kind, op_math, promote
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.registry import RULES, rule
-from onnx2torch_mlir.lowering.scalars import ROWS, Row, emit
+from onnx2torch_mlir.lowering.scalars import ROWS, Row, emit, scalar_body
 
 
 def broadcast_map(ctx: Context, x: Operand, shape: Sequence[Dim]) -> MapResults:
@@ -90,9 +90,7 @@ def pointwise(ctx: Context, out: Spec, row: str | Row, *operands: Operand | Numb
     """Apply a row of the table: promote, broadcast to ``out.shape``, compute, convert to ``out.dtype``."""
     entry = ROWS[row] if isinstance(row, str) else row
     dtype = compute_dtype(entry, operands, out.dtype)
-    scalar_body = entry.body(kind(dtype))
-    if scalar_body is None:
-        raise refuse("O2M-L002", f"{row if isinstance(row, str) else 'this'} is not defined on {dtype}", case=str(dtype))
+    body_of = scalar_body(row, dtype)
     tensors = [x for x in operands if isinstance(x, Operand)]
     b = ctx.b
     result_dtype = dtype if entry.compute == "result" else torch.bool
@@ -106,7 +104,7 @@ def pointwise(ctx: Context, out: Spec, row: str | Row, *operands: Operand | Numb
                 values.append(cast(b, element, tensor.dtype, dtype))
             else:
                 values.append(scalar_constant(ctx, operand, dtype))
-        return cast(b, emit(b, scalar_body, *values), result_dtype, out.dtype)
+        return cast(b, emit(b, body_of, *values), result_dtype, out.dtype)
 
     return elementwise(ctx, out, tensors, body)
 
@@ -240,8 +238,7 @@ def view_dtype(ctx: Context, node: Node, x: Operand, dtype: torch.dtype) -> Oper
         return convert(ctx, x, dtype)
     if b.element(x.dtype) == b.element(dtype):
         return Operand(dtype, x.shape, x.value)
-    out = Spec(dtype, x.shape)
-    return elementwise(ctx, out, [x], lambda e: b.make("arith.bitcast", b.element(dtype), e))
+    return elementwise(ctx, Spec(dtype, x.shape), [x], lambda e: reread(b, e, x.dtype, dtype))
 
 
 @rule("aten.clone.default")

@@ -18,7 +18,7 @@ from onnx2torch_mlir.lowering.dtypes import Kind, int_range, kind, op_math
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.pointwise import convert, pointwise
 from onnx2torch_mlir.lowering.registry import rule
-from onnx2torch_mlir.lowering.scalars import ROWS, emit
+from onnx2torch_mlir.lowering.scalars import emit, scalar_body
 from onnx2torch_mlir.lowering.shapes import reshape
 
 
@@ -68,8 +68,7 @@ def reduce(ctx: Context, x: Operand, axes: Sequence[int], name: str, dtype: torc
     """``x`` as ``dtype``, combined over ``axes`` with a row of the table; no element gives its identity."""
     shape = kept(x.shape, axes, False)
     b = ctx.b
-    body = ROWS[name].body(kind(dtype))
-    assert body is not None
+    body = scalar_body(name, dtype)
     init = ctx.full(identity_of(name, dtype), dtype, shape)
     result = b.generic(
         [(x.value, tuple(range(x.rank)))],

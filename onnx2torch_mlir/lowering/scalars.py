@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch_mlir import ir
 
+from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering import integer
 from onnx2torch_mlir.lowering.builder import Builder
-from onnx2torch_mlir.lowering.dtypes import Kind
+from onnx2torch_mlir.lowering.dtypes import Kind, kind
 
 Scalar = str | Callable[..., ir.Value]
 """An operation whose operands and result have one type, by name; or a function (builder, *elements) -> element."""
@@ -19,7 +21,7 @@ Scalar = str | Callable[..., ir.Value]
 
 @dataclass(frozen=True)
 class Row:
-    """Bodies by kind, and the dtype they compute in.
+    """Bodies by kind (``c`` for complex numbers), and the dtype they compute in.
 
     ``compute``: "result" is the result's dtype, "operands" the promoted dtype of the operands (the result is bool),
     "truth" the truth value of each operand. ``b`` (bool) falls back to ``u``, ``u`` to ``s``. Float bodies see f32
@@ -30,6 +32,7 @@ class Row:
     s: Scalar | None = None
     u: Scalar | None = None
     b: Scalar | None = None
+    c: Scalar | None = None
     compute: Literal["result", "operands", "truth"] = "result"
 
     def body(self, kind: Kind) -> Scalar | None:
@@ -39,6 +42,7 @@ class Row:
             Kind.SIGNED: (self.s,),
             Kind.UNSIGNED: (self.u, self.s),
             Kind.BOOL: (self.b, self.u, self.s),
+            Kind.COMPLEX: (self.c,),
         }[kind]
         return next((body for body in chain if body is not None), None)
 
@@ -130,11 +134,12 @@ def _float_trunc_divide(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
     return b.same("math.trunc", b.same("arith.divf", x, y))
 
 
-def _compare(float_predicate: str, signed: str, unsigned: str) -> Row:
+def _compare(float_predicate: str, signed: str, unsigned: str, equality: str | None = None) -> Row:
     return Row(
         f=lambda b, x, y: b.compare(float_predicate, x, y),
         s=lambda b, x, y: b.compare(signed, x, y),
         u=lambda b, x, y: b.compare(unsigned, x, y),
+        c=None if equality is None else lambda b, x, y: b.make(equality, b.i1, x, y),
         compute="operands",
     )
 
@@ -155,7 +160,7 @@ _MATH = (
 
 ROWS: dict[str, Row] = {
     "abs": Row("math.absf", "math.absi", _same),
-    "neg": Row("arith.negf", integer.negate),
+    "neg": Row("arith.negf", integer.negate, c="complex.neg"),
     "ceil": _whole("math.ceil"),
     "floor": _whole("math.floor"),
     "round": _whole("math.roundeven"),
@@ -173,10 +178,10 @@ ROWS: dict[str, Row] = {
     "bitwise_not": Row(s=integer.invert),
     "isnan": Row(lambda b, x: b.compare("uno", x, x), _false, compute="operands"),
     "isinf": Row(_isinf, _false, compute="operands"),
-    "add": Row("arith.addf", "arith.addi", b="arith.ori"),
-    "sub": Row("arith.subf", "arith.subi"),
-    "mul": Row("arith.mulf", "arith.muli", b="arith.andi"),
-    "div": _float("arith.divf"),
+    "add": Row("arith.addf", "arith.addi", b="arith.ori", c="complex.add"),
+    "sub": Row("arith.subf", "arith.subi", c="complex.sub"),
+    "mul": Row("arith.mulf", "arith.muli", b="arith.andi", c="complex.mul"),
+    "div": Row("arith.divf", c="complex.div"),
     "div/floor": Row(_float_floor_divide, integer.floor_divide, integer.divide_unsigned),
     "div/trunc": Row(_float_trunc_divide, integer.divide, integer.divide_unsigned),
     "fmod": Row(_float_fmod, integer.fmod, integer.remainder_unsigned),
@@ -185,8 +190,8 @@ ROWS: dict[str, Row] = {
     "maximum": Row("arith.maximumf", "arith.maxsi", "arith.maxui"),
     "minimum": Row("arith.minimumf", "arith.minsi", "arith.minui"),
     "atan2": _float("math.atan2"),
-    "eq": _compare("oeq", "eq", "eq"),
-    "ne": _compare("une", "ne", "ne"),
+    "eq": _compare("oeq", "eq", "eq", "complex.eq"),
+    "ne": _compare("une", "ne", "ne", "complex.neq"),
     "lt": _compare("olt", "slt", "ult"),
     "le": _compare("ole", "sle", "ule"),
     "gt": _compare("ogt", "sgt", "ugt"),
@@ -201,6 +206,14 @@ ROWS: dict[str, Row] = {
     "bitwise_right_shift": Row(s=integer.shift_right, u=integer.shift_right_unsigned),
 }
 """Rows by the primitive's name without overload; ``name/mode`` where an argument chooses the body."""
+
+
+def scalar_body(row: str | Row, dtype: torch.dtype) -> Scalar:
+    """The body of a row (or the row of a name) on ``dtype``; refuses (O2M-L002) what is not defined there."""
+    body = (ROWS[row] if isinstance(row, str) else row).body(kind(dtype))
+    if body is None:
+        raise refuse("O2M-L002", f"{row if isinstance(row, str) else 'this'} is not defined on {dtype}", case=str(dtype))
+    return body
 
 
 def emit(b: Builder, body: Scalar, *operands: ir.Value) -> ir.Value:

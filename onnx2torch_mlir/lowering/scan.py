@@ -8,12 +8,12 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.lowering.casts import cast
 from onnx2torch_mlir.lowering.context import Context
-from onnx2torch_mlir.lowering.dtypes import kind, op_math
+from onnx2torch_mlir.lowering.dtypes import op_math
 from onnx2torch_mlir.lowering.operand import Operand
 from onnx2torch_mlir.lowering.pointwise import convert
 from onnx2torch_mlir.lowering.reduction import identity_of
 from onnx2torch_mlir.lowering.registry import rule
-from onnx2torch_mlir.lowering.scalars import ROWS, emit
+from onnx2torch_mlir.lowering.scalars import emit, scalar_body
 from onnx2torch_mlir.lowering.slicing import dim_index
 
 
@@ -26,8 +26,7 @@ def cumulative(ctx: Context, node: Node, x: Operand, dim: int, *, dtype: torch.d
     name = "add" if "cumsum" in str(node.target) else "mul"
     b = ctx.b
     wide = op_math(out.dtype)
-    body = ROWS[name].body(kind(wide))
-    assert body is not None
+    body = scalar_body(name, wide)
     axis = dim_index(dim, x.rank)
     order = [a for a in range(x.rank) if a != axis] + [axis]
     bounds = [ctx.sizes.value(x.shape[a]) for a in order]

@@ -16,13 +16,13 @@ from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering.casts import cast
 from onnx2torch_mlir.lowering.context import Context, Number
-from onnx2torch_mlir.lowering.dtypes import kind, op_math
+from onnx2torch_mlir.lowering.dtypes import op_math
 from onnx2torch_mlir.lowering.indexing import AdvancedIndex, at_index, require_fits, require_inside
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.pointwise import broadcast_map, pointwise, scalar_constant
 from onnx2torch_mlir.lowering.reduction import identity_of
 from onnx2torch_mlir.lowering.registry import rule
-from onnx2torch_mlir.lowering.scalars import ROWS, emit
+from onnx2torch_mlir.lowering.scalars import emit, scalar_body
 from onnx2torch_mlir.lowering.slicing import dim_index
 
 Update = Callable[[ir.Value, Sequence[ir.Value]], ir.Value]
@@ -56,8 +56,7 @@ _COMBINE = {"sum": "add", "mean": "add", "prod": "mul", "amax": "maximum", "amin
 def combiner(ctx: Context, name: str, dtype: torch.dtype) -> Callable[[ir.Value, ir.Value], ir.Value]:
     """A row of the scalar table on two elements of ``dtype``."""
     wide = op_math(dtype)
-    body = ROWS[name].body(kind(wide))
-    assert body is not None
+    body = scalar_body(name, wide)
 
     def combine(old: ir.Value, new: ir.Value) -> ir.Value:
         pair = (cast(ctx.b, v, dtype, wide) for v in (old, new))

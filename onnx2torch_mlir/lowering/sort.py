@@ -13,6 +13,7 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.core.dims import product
 from onnx2torch_mlir.core.signature import Dim
+from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering.casts import cast
 from onnx2torch_mlir.lowering.context import Context
 from onnx2torch_mlir.lowering.dtypes import Kind, kind, op_math
@@ -29,6 +30,8 @@ def precedes(ctx: Context, x: ir.Value, y: ir.Value, dtype: torch.dtype, descend
     b = ctx.b
     wide = op_math(dtype)
     p, q = cast(b, x, dtype, wide), cast(b, y, dtype, wide)
+    if kind(wide) is Kind.COMPLEX:
+        raise refuse("O2M-L002", f"numbers of {dtype} have no order", case=str(dtype))
     if kind(wide) is not Kind.FLOAT:
         letter = "s" if kind(wide) is Kind.SIGNED else "u"
         return b.compare(f"{letter}gt" if descending else f"{letter}lt", p, q)

@@ -215,7 +215,7 @@ def _captured(generic: ir.Operation) -> list[ir.Value]:
 
 def _is_constant(value: ir.Value) -> bool:
     owner = value.owner
-    return not isinstance(owner, ir.Block) and owner.operation.name == "arith.constant"
+    return not isinstance(owner, ir.Block) and owner.operation.name in ("arith.constant", "complex.constant")
 
 
 def _root(value: ir.Value) -> ir.Value:
