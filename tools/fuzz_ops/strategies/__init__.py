@@ -8,6 +8,7 @@ from onnx2torch_mlir.specs import DEFAULT_DOMAIN, Row
 from tools.fuzz_ops.draw import Draw
 from tools.fuzz_ops.strategies import (
     algebra,
+    control,
     elementwise,
     image,
     indexing,
@@ -15,11 +16,12 @@ from tools.fuzz_ops.strategies import (
     networks,
     random,
     reduction,
+    sequences,
     signal,
     windows,
 )
 
-_MODULES = (elementwise, reduction, movement, windows, algebra, indexing, image, networks, random, signal)
+_MODULES = (elementwise, reduction, movement, windows, algebra, indexing, image, networks, random, signal, sequences, control)
 
 Strategy = Callable[[Draw], None]
 
