@@ -44,9 +44,9 @@ def _surroundings() -> bytes:
     return digest.digest()
 
 
-def key(program: bytes) -> str:
-    """The name under which the machine code of ``program`` (the module's bytes) is kept."""
-    return hashlib.sha256(_surroundings() + program).hexdigest()
+def key(program: bytes, level: int) -> str:
+    """The name under which the machine code of ``program`` (the module's bytes) at LLVM's ``level`` is kept."""
+    return hashlib.sha256(_surroundings() + bytes([level]) + program).hexdigest()
 
 
 def load(name: str) -> dict[str, Any] | None:

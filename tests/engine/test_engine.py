@@ -229,6 +229,16 @@ def test_second_compile_uses_the_cache(own_cache, monkeypatch):
     assert not list(own_cache.iterdir())
 
 
+def test_opt_levels_are_kept_apart(own_cache, monkeypatch):
+    program = programs.lowered(DOUBLE, [(f32, (N,))], [(f32, (N,))])
+    for level in ("3", "0"):
+        monkeypatch.setenv("ONNX2MLIR_OPT_LEVEL", level)
+        assert engine.compile(program).run([np.ones(20, "f")])[0].tolist() == [2] * 20
+    assert len(list(own_cache.iterdir())) == 2
+    monkeypatch.setenv("ONNX2MLIR_OPT_LEVEL", "fast")
+    assert finding(lambda: engine.compile(program)).code == "O2M-U001"
+
+
 def test_running_from_the_cache_imports_no_mlir(own_cache):
     engine.compile(programs.lowered(DOUBLE, [(f32, (N,))], [(f32, (N,))]))
     script = """

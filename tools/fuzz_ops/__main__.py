@@ -38,6 +38,7 @@ def main() -> int:
     start = time.monotonic()
     # Thousands of one-node programs are nothing to keep.
     os.environ.setdefault("ONNX2MLIR_CACHE", "off")
+    os.environ.setdefault("ONNX2MLIR_OPT_LEVEL", "0")
     hunts = hunt_all(wanted, options)
     print_report(console, hunts, skipped, time.monotonic() - start)
     if options.json is not None:

@@ -43,8 +43,8 @@ class Times:
         self._last = now
 
 
-def build(program: bytes) -> dict[str, Any]:
-    """Compile the module of a `Lowered` (bytecode or text).
+def build(program: bytes, level: int = 3) -> dict[str, Any]:
+    """Compile the module of a `Lowered` (bytecode or text), with LLVM's optimization ``level`` (0 to 3).
 
     Returns ``object`` (the object file), ``messages`` (of the assertions, by number), ``results`` (the rank of each
     result) and ``seconds`` (by stage). Raises `Refusal` O2M-M001 with the diagnostics of the pass that failed.
@@ -68,7 +68,7 @@ def build(program: bytes) -> dict[str, Any]:
                 raise ValueError("the LLVM module is not valid")
         times.stage("llvm dialect")
         with passes.findings_of("code generation", diagnostics):
-            code = _generate(brain_floats.as_bits(module))
+            code = _generate(brain_floats.as_bits(module), level)
         times.stage("llvm")
     return {"object": code, "messages": messages, "results": ranks, "seconds": times.seconds}
 
@@ -129,8 +129,8 @@ def _append(module: ir.Module, text: str) -> None:
         module.body.append(operation)
 
 
-def _generate(module: ir.Module) -> bytes:
-    engine = ExecutionEngine(module, opt_level=3, enable_object_dump=True, enable_pic=True)
+def _generate(module: ir.Module, level: int) -> bytes:
+    engine = ExecutionEngine(module, opt_level=level, enable_object_dump=True, enable_pic=True)
     # The look-up is what makes the engine compile; without it the dump would look up every function by itself.
     engine.raw_lookup(ENTRY)
     with tempfile.TemporaryDirectory(prefix="o2m-") as folder:
