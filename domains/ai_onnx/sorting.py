@@ -10,13 +10,14 @@ from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.dims import to_dim
 from onnx2torch_mlir.core.parameters import Size
 from onnx2torch_mlir.core.signature import Dim
+from onnx2torch_mlir.core.subprograms import while_loop
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families.dtypes import describe
 from onnx2torch_mlir.families.indexing import axis_in
 
-LONGEST_KEY = 64
-"""Slices of more elements than this are not compared one with another."""
+LONGEST_WRITTEN_OUT = 16
+"""Slices of more elements than this are ordered in a loop."""
 
 
 def top_k_attribute(g: ProgramBuilder, data: Value, *, k: int, axis: int = -1) -> tuple[Value, Value]:
@@ -88,15 +89,29 @@ def _inverted(g: ProgramBuilder, order: Value, values: Value) -> Value:
 def _ordered(g: ProgramBuilder, rows: Value) -> Value:
     """The stable order of ``rows``, compared from the first element on."""
     size, length = rows.shape
-    if not isinstance(length, int) or length > LONGEST_KEY:
-        name = g.table.describe(length)
-        raise refuse("O2M-C003", f"Unique of slices of {name} elements (at most {LONGEST_KEY})", case="axis")
     order = g.arange(0, size)
-    for column in reversed(range(length)):
-        key = g.call("aten.index_select.default", g.select(rows, 1, column), 0, order)
-        by_key = g.call("aten.sort.stable", key, stable=True, dim=0)[1]
-        order = g.call("aten.index_select.default", order, 0, by_key)
-    return order
+    if isinstance(length, int) and length <= LONGEST_WRITTEN_OUT:
+        for column in reversed(range(length)):
+            order = _by_column(g, g.select(rows, 1, column), order)
+        return order
+
+    def unfinished(b: ProgramBuilder, values: list[Value]) -> list[Value]:
+        return [b.binary("gt", values[0], 0)]
+
+    def step(b: ProgramBuilder, values: list[Value]) -> list[Value]:
+        column = b.sub(values[0], 1)
+        elements = b.call("aten.index_select.default", rows, 1, b.reshape(column, [1]))
+        return [column, _by_column(b, b.reshape(elements, [size]), values[1])]
+
+    return while_loop(g, unfinished, step, [g.size_value(length), order])[1]
+
+
+def _by_column(g: ProgramBuilder, column: Value, order: Value) -> Value:
+    """``order`` sorted by the elements of ``column``, equal ones left as they are."""
+    key = g.call("aten.index_select.default", column, 0, order)
+    by_key = g.call("aten.sort.stable", key, stable=True, dim=0)[1]
+    result: Value = g.call("aten.index_select.default", order, 0, by_key)
+    return result
 
 
 def _groups(g: ProgramBuilder, rows: Value, size: Dim) -> tuple[Value, Value]:

@@ -21,14 +21,10 @@ def matmul(g: ProgramBuilder, a: Value, b: Value) -> Value:
     return wide.in_int64(g, g.matmul, a, b)
 
 
-def _scaled(g: ProgramBuilder, x: Value, factor: float, name: str) -> Value:
+def _scaled(g: ProgramBuilder, x: Value, factor: float) -> Value:
     if factor == 1.0:
         return x
-    if x.dtype.is_floating_point:
-        return g.mul(x, factor)
-    if factor != int(factor):
-        raise refuse("O2M-C003", f"{name}={factor} with integer matrices", case=name)
-    return g.mul(x, int(factor))
+    return g.mul(x, factor if x.dtype.is_floating_point else int(factor))
 
 
 def gemm(
@@ -44,6 +40,9 @@ def gemm(
 ) -> Value:
     """alpha * A' B' + beta * C with C broadcast to the product.
 
+    Whole factors of integer matrices multiply them as integers, others in float64, whose result loses its fraction.
+    Source: ONNX Gemm and its reference implementation.
+
     Raises:
         Refusal: O2M-C006 where ranks or sizes do not fit.
     """
@@ -54,10 +53,17 @@ def gemm(
     dtype = a.dtype
     left = wide.widen(g, g.transpose(a, 0, 1) if transA else a)
     right = wide.widen(g, g.transpose(b, 0, 1) if transB else b)
-    result = _scaled(g, g.call("aten.mm.default", left, right), alpha, "alpha")
-    if c is not None and beta != 0.0:
-        result = g.add(result, _scaled(g, wide.widen(g, c), beta, "beta"))
-    return wide.narrow(g, result, dtype)
+    product: Value = g.call("aten.mm.default", left, right)
+    addend = None if c is None or beta == 0.0 else c
+    if not dtype.is_floating_point and not (alpha.is_integer() and (addend is None or beta.is_integer())):
+        product = g.cast(wide.narrow(g, product, dtype), torch.float64)
+        addend = None if addend is None else g.cast(addend, torch.float64)
+    elif addend is not None:
+        addend = wide.widen(g, addend)
+    result = _scaled(g, product, alpha)
+    if addend is not None:
+        result = g.add(result, _scaled(g, addend, beta))
+    return g.cast(result, dtype) if result.dtype is torch.float64 else wide.narrow(g, result, dtype)
 
 
 def gemm_legacy(

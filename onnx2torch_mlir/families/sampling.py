@@ -14,6 +14,7 @@ from onnx2torch_mlir.core.parameters import Sizes
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.families.dtypes import describe
 from onnx2torch_mlir.families.resize_axes import Tap, clamped, cubic_weights
 from onnx2torch_mlir.families.windows import check_spatial
 
@@ -60,7 +61,7 @@ def grid_sample(
     Source: ONNX GridSample 16 to 22 and its reference implementation.
 
     Raises:
-        Refusal: O2M-C005 for unknown words and ranks that do not fit, O2M-C003 for interpolated integers.
+        Refusal: O2M-C005 for unknown words and ranks that do not fit, O2M-C003 for interpolated integers and complex numbers.
     """
     check_spatial(x)
     rank = x.rank - 2
@@ -70,7 +71,12 @@ def grid_sample(
     if padding_mode not in PADDING_MODES:
         raise refuse("O2M-C005", f"unknown padding {padding_mode}", case=f"padding_mode={padding_mode}")
     if mode != "nearest" and not x.dtype.is_floating_point:
-        raise refuse("O2M-C003", f"{mode} interpolation of {x.dtype}", case=f"mode={mode}")
+        raise refuse(
+            "O2M-C003",
+            f"{mode} interpolation of {describe(x.dtype)}: ONNX does not say what an interpolated number is there",
+            hint="Cast the input to float before, and the result back.",
+            case=f"mode={mode}",
+        )
     if grid.rank != x.rank:
         raise refuse("O2M-C005", f"the input has rank {x.rank}, the grid rank {grid.rank}", case="rank")
     g.require_equal(grid.shape[-1], rank, "last size of the grid and number of spatial axes")

@@ -54,6 +54,12 @@ def test_gemm(opset: int, transposed: tuple[int, int], c: tuple[int, ...]) -> No
     agrees("Gemm", [a, b, floats(*c)], opset=opset, native=opset == 13, rtol=1e-4, **attributes)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.uint64])
+def test_gemm_of_integers_with_broken_factors(dtype: Any) -> None:
+    a, b, c = (np.arange(size, dtype=dtype).reshape(shape) for size, shape in ((6, (2, 3)), (12, (3, 4)), (4, (4,))))
+    agrees("Gemm", [a, b, c], opset=13, alpha=0.5, beta=1.25, rtol=0, atol=0)
+
+
 def test_gemm_without_c_and_before_opset_7() -> None:
     a, b = floats(2, 3), floats(3, 4)
     agrees("Gemm", [a, b], opset=11, dynamic=True, rtol=1e-4)
@@ -113,6 +119,15 @@ def test_equations_that_do_not_fit(equation: str, reason: str) -> None:
 def test_determinants(shape: tuple[int, ...]) -> None:
     data = floats(*shape)
     agrees("Det", [data], opset=22, expected=[np.linalg.det(data).astype(np.float32)], rtol=1e-3, atol=1e-5)
+
+
+def test_determinants_of_an_open_size() -> None:
+    program = agrees("Det", [floats(2, 3, 3)], opset=22, dynamic=True, rtol=1e-4)
+    for shape in [(1, 1, 1), (3, 9, 9), (2, 0, 0), (0, 4, 4)]:
+        data = floats(*shape)
+        data[..., :1, :1] = 0
+        for way in (program.eager(), program.compile()):
+            np.testing.assert_allclose(way.run([data])[0], np.linalg.det(data), rtol=1e-3, atol=1e-5)
 
 
 def test_determinants_that_need_exchanges_or_are_zero() -> None:

@@ -75,6 +75,16 @@ def test_unique(data, axis, in_order):
         agrees("Unique", [data], opset=11, sorted=in_order, outputs=4, dynamic=True, native=NATIVE)
 
 
+def test_unique_slices_of_an_open_size():
+    data = np.round(np.random.default_rng(0).standard_normal((9, 2))).astype(np.float32)
+    program = agrees("Unique", [data], opset=11, axis=0, outputs=4, dynamic=True, native=NATIVE)
+    for rows in (np.float32([[1, 2, 3], [1, 2, 0], [1, 2, 3]]), np.ones((3, 1), np.float32)):
+        wanted = np.unique(rows, True, True, True, axis=0)
+        for way in (program.eager(), program.compile()):
+            for result, want in zip(way.run([rows]), wanted, strict=True):
+                np.testing.assert_array_equal(result, want)
+
+
 def test_unique_of_nothing():
     empty = np.zeros(0, np.float32)
     counts = np.zeros(0, np.int64)
