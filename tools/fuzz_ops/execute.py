@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ import onnx
 
 from onnx2torch_mlir.isolation import TaskFailed, Worker, WorkerCrashed, WorkerTimeout
 from tools.fuzz_ops.case import Array, Case
-from tools.fuzz_ops.known import known
-from tools.fuzz_ops.properties import Property, formula_of, property_of
+from tools.fuzz_ops.known import Known, known
+from tools.fuzz_ops.oracle import Oracle, oracle
+from tools.fuzz_ops.properties import Property, property_of
+from tools.fuzz_ops.widen import Wanted
 
 TASK = "tools.fuzz_ops.execute:run"
 REFERENCE_TASK = "tools.fuzz_ops.execute:reference"
@@ -23,13 +25,14 @@ TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a case ended: the fields of a record (see the package), and in ``detail`` more than one line."""
+    """How a case ended: the fields of a record (see the package), in ``detail`` more than one line, and the ``oracle``."""
 
     outcome: str
     reached: str = ""
     code: str = ""
     reason: str = ""
     detail: str = ""
+    oracle: str = ""
 
     @property
     def failed(self) -> bool:
@@ -62,34 +65,37 @@ def run(case: Case) -> Verdict:
 
     try:
         model = case.model()
-        found = reference(case)
+        found = oracle(case)
     except Refusal as refusal:
-        model, found = None, None
-        why = refusal.findings[0].reason
+        # A model that no reference takes must not end in a traceback either.
+        ours = _ours(case, model)
+        if isinstance(ours, Verdict) and ours.outcome == "traceback":
+            return ours
+        return Verdict("both-refuse", reason=refusal.findings[0].reason)
     except Exception as error:
         return Verdict("both-refuse", reason=f"no model: {type(error).__name__}: {error}")
-    ours = _ours(case, model if model is not None else case.model())
-    if found is None:
-        # A model that no reference takes must not end in a traceback either.
-        return ours if isinstance(ours, Verdict) and ours.outcome == "traceback" else Verdict("both-refuse", reason=why)
+    return replace(_held_against(found), oracle=found.name)
+
+
+def _held_against(found: Oracle) -> Verdict:
+    case, wanted = found.case, found.wanted
+    ours = _ours(case, case.model())
     if isinstance(ours, Verdict):
         return ours
-    theirs = found.outputs
     if found.name.startswith("onnx.reference"):
-        theirs = _as_declared(theirs, ours)
+        wanted = [Wanted(value) for value in _as_declared(found.values, ours)]
     if holds := property_of(case):
-        return _held(case, holds, ours, theirs)
-    difference = _difference(ours, theirs)
+        return _held(case, holds, ours, [item.plain for item in wanted])
+    difference = _difference(ours, wanted)
     if not difference:
         return Verdict("agree", "ran")
     if found.name.startswith("onnxruntime"):
         second = _evaluated(case)
-        if second is not None and not _difference(ours, _as_declared(second, ours)):
+        if second is not None and not _difference(ours, [Wanted(value) for value in _as_declared(second, ours)]):
             return Verdict("disputed", "ran", reason=f"as onnx.reference; {found.name}: {difference}")
-    if entry := known(case, found.name):
-        difference = _difference(ours, theirs, entry.rtol, entry.atol) if entry.rtol or entry.atol else ""
-        if not difference:
-            return Verdict("disputed", "ran", reason=f"{found.name}: {entry.reason}")
+    entry = known(case, found.name)
+    if entry is not None and not _difference(ours, wanted, entry):
+        return Verdict("disputed", "ran", reason=f"{found.name}: {entry.reason}")
     return Verdict("differ", "ran", reason=f"{difference} ({found.name})")
 
 
@@ -128,15 +134,9 @@ def _kind(dtype: np.dtype[Any]) -> str:
     return "f" if dtype.name in ("bfloat16", "float16") else dtype.kind
 
 
-def reference(case: Case) -> Any:
-    """The `ReferenceRun` of ``case``."""
-    from onnx2torch_mlir.verification.reference import ReferenceRun, run_reference
-
-    if formula := formula_of(case):
-        return ReferenceRun(formula(case), "a formula")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return run_reference(case.model(), case.feeds())
+def reference(case: Case) -> None:
+    """Run the reference alone."""
+    oracle(case)
 
 
 def _evaluated(case: Case) -> list[Any] | None:
@@ -175,15 +175,17 @@ def _ours(case: Case, model: onnx.ModelProto) -> list[Array] | Verdict:
         return Verdict("traceback", reached, type(error).__name__, reason, traceback.format_exc())
 
 
-def _difference(ours: list[Any], theirs: list[Any], rtol: float | None = None, atol: float | None = None) -> str:
+def _difference(ours: list[Any], wanted: list[Wanted], entry: Known | None = None) -> str:
+    """What differs, in words, or ""; more of it is allowed by ``entry``."""
     from onnx2torch_mlir.verification.comparison import compare_values
 
-    if len(ours) != len(theirs):
-        return f"{len(ours)} outputs, the reference has {len(theirs)}"
-    for index, (mine, their) in enumerate(zip(ours, theirs, strict=True)):
-        if atol is not None and isinstance(mine, np.ndarray) and mine.dtype.kind in "iu" and mine.dtype == their.dtype:
-            mine, their = mine.astype(np.float64), their.astype(np.float64)
-        for compared in compare_values(f"out{index}", mine, their, rtol, atol):
+    if len(ours) != len(wanted):
+        return f"{len(ours)} outputs, the reference has {len(wanted)}"
+    rtol, atol = (None, None) if entry is None else (entry.rtol, entry.atol)
+    for index, (mine, theirs) in enumerate(zip(ours, wanted, strict=True)):
+        if entry is not None and index in entry.outputs:
+            continue
+        for compared in compare_values(f"out{index}", *theirs.in_its_type(mine), rtol, atol):
             if not compared.agrees:
                 return compared.reason()
     return ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from rich.table import Table
 from onnx2torch_mlir.diagnostics import Refusal, refuse
 from onnx2torch_mlir.specs import Action
 from onnx2torch_mlir.verification import reproducer
-from tools.fuzz_ops import OUTCOMES, group_of
+from tools.fuzz_ops import group_of
 from tools.fuzz_ops.case import Case
 from tools.fuzz_ops.execute import Verdict
 from tools.fuzz_ops.hunt import Hunt, Target
@@ -84,13 +85,27 @@ def print_report(console: Console, hunts: Sequence[Hunt], skipped: Sequence[Targ
 
 
 def _totals(hunts: Sequence[Hunt], skipped: Sequence[Target], seconds: float) -> str:
-    outcomes = Counter(verdict.outcome for item in hunts for _, verdict in item.drawn)
-    codes = Counter(verdict.code for item in hunts for _, verdict in item.drawn if verdict.outcome == "refused")
-    told = ", ".join(f"{outcome} {outcomes[outcome]}" for outcome in OUTCOMES if outcomes[outcome])
-    by_code = f" (refused: {', '.join(f'{code} {count}' for code, count in codes.most_common())})" if codes else ""
+    verdicts = [verdict for item in hunts for _, verdict in item.drawn]
+    counts = Counter(verdict.outcome for verdict in verdicts)
     refused = sum(map(is_refused, skipped))
-    return (
-        f"{len(hunts)} rows, {sum(outcomes.values())} draws in {seconds:.0f} s: {told}{by_code}; "
-        f"{sum(len(item.failures) for item in hunts)} kinds of failure; "
-        f"{refused} rows refuse, {len(skipped) - refused} have no strategy"
-    )
+    lines = [
+        ("rows", f"{len(hunts)} ({refused} refuse by themselves, {len(skipped) - refused} have no strategy)"),
+        ("draws", f"{len(verdicts)} in {seconds:.0f} s"),
+        ("agreed", _counted(verdict.oracle for verdict in verdicts if verdict.outcome == "agree")),
+        ("refused", _counted(verdict.code for verdict in verdicts if verdict.outcome == "refused")),
+        ("disputed", _counted(verdict.reason.split(";")[0] for verdict in verdicts if verdict.outcome == "disputed")),
+        ("no reference", str(counts["both-refuse"])),
+        ("failed", _counted(verdict.outcome for verdict in verdicts if verdict.failed)),
+        ("kinds of failure", str(sum(len(item.failures) for item in hunts))),
+    ]
+    return "\n".join(f"{name:>16}: {told}" for name, told in lines)
+
+
+def _counted(names: Iterable[str]) -> str:
+    """The total, and what it is made of; versions of references and what they were restated as do not tell apart."""
+    counts = Counter(_KIND.sub(r"\1", name) for name in names)
+    parts = ", ".join(f"{name} {count}" for name, count in counts.most_common())
+    return f"{counts.total()} ({parts})" if parts else "0"
+
+
+_KIND = re.compile(r"^(onnx\w*(?:\.\w+)?) [\d.]+\w*")

@@ -84,9 +84,7 @@ def _page(schema: Any) -> tuple[Any, ...]:
     """What a version's page says but for types: its text, its inputs and outputs, its attributes with their defaults."""
     words = re.sub(r"\W+", " ", schema.doc or "").strip().lower()
     attributes = sorted(
-        (name, str(item.default_value), item.required)
-        for name, item in schema.attributes.items()
-        if name != "consumed_inputs"
+        (name, str(item.default_value), item.required) for name, item in schema.attributes.items() if name != "consumed_inputs"
     )
     formals = [[(item.name, str(item.option), item.type_str) for item in side] for side in (schema.inputs, schema.outputs)]
     return words, attributes, formals

@@ -17,8 +17,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from onnx2torch_mlir.specs import default_ledger
-from onnx2torch_mlir.verification.tolerances import tolerance_of
+from onnx2torch_mlir.specs import Formal, OperatorVersion, default_ledger
 from tools.fuzz_ops.case import Array, Case, Given, Surroundings
 from tools.fuzz_ops.draw import numpy_dtype
 
@@ -27,10 +26,10 @@ WIDER = {
     "bfloat16": ("float", "double"),
     "double": ("float",),
     "bool": ("uint8", "int32", "float"),
-    **{f"int{bits}": ("int64", "int32", "double", "float") for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": ("int64", "int32", "uint8", "double", "float") for bits in (8, 16, 32, 64)},
+    **{f"int{bits}": (*(("int64", "int32") if bits < 32 else ("int64",)), "double", "float") for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": ("int64", *(("int32",) if bits < 32 else ()), "uint64", "double", "float") for bits in (8, 16, 32, 64)},
 }
-"""The types to take in place of a type, in this order."""
+"""The types to take in place of a type, in this order. Integers only to wider ones, where sums and products wrap alike."""
 
 _BY_TYPE = "Cast|CastLike|BitCast|QuantizeLinear|DynamicQuantizeLinear|QLinear.*"
 """Operators whose result depends on the type that it has: that type is kept."""
@@ -55,16 +54,25 @@ class Wanted:
     dtype: np.dtype[Any] | None = None
     cut: bool = False
 
+    @property
+    def plain(self) -> Any:
+        """The value in the declared type."""
+        return self.value if self.dtype is None else np.asarray(self.value).astype(self.dtype)
+
     def in_its_type(self, ours: Any) -> tuple[Any, Any]:
         """Ours and theirs, as they are to be compared."""
         theirs = self.value
-        if not isinstance(theirs, np.ndarray) or not isinstance(ours, np.ndarray) or self.dtype in (None, theirs.dtype):
+        if self.dtype is None or not isinstance(theirs, np.ndarray) or not isinstance(ours, np.ndarray):
+            return ours, theirs
+        if self.dtype == theirs.dtype:
             return ours, theirs
         if ours.dtype != self.dtype or ours.shape != theirs.shape:
             return ours, theirs.astype(self.dtype)
         if not self.cut:
             with np.errstate(over="ignore"):
                 return ours.astype(theirs.dtype), theirs
+        from onnx2torch_mlir.verification.tolerances import tolerance_of
+
         # A sum beside a whole number may fall on either side of it.
         row = tolerance_of(theirs.dtype)
         near = row.rtol * np.abs(theirs) + row.atol(theirs)
@@ -76,28 +84,30 @@ class Wanted:
 def held_by_float(case: Case) -> Case:
     """``case`` with doubles that float holds, so that a result in float is one for the same numbers."""
     inputs = tuple(
-        replace(item, array=item.array.astype(np.float32).astype(np.float64))
-        if item is not None and isinstance(item.array, np.ndarray) and item.array.dtype == np.float64
+        replace(item, array=item.array.astype(_NARROW[item.array.dtype.name]).astype(item.array.dtype))
+        if item is not None and isinstance(item.array, np.ndarray) and item.array.dtype.name in _NARROW
         else item
         for item in case.inputs
     )
     return replace(case, inputs=inputs)
 
 
+_NARROW = {"float64": np.float32, "complex128": np.complex64}
+
+
 def widened(case: Case) -> Iterator[Case]:
     """``case`` with one or several type constraints in other types, the fewest first."""
-    operator = default_ledger().operator(case.domain, case.op)
-    version = None if operator is None else operator.version_for(case.opset)
+    version = _version(case)
     if version is None or case.around != Surroundings():
         return
-    formals = list(version.inputs)
-    if formals and formals[-1].kind == "variadic":
-        formals += [formals[-1]] * (len(case.inputs) - len(formals))
-    places = [(formal.type, item) for formal, item in zip(formals, case.inputs, strict=False) if item is not None]
-    drawn = {name: _type_of(item) for name, item in places if name in version.type_constraints}
+    formals = _formals(version.inputs, len(case.inputs))
+    drawn = _drawn(case, version)
     kept = {formal.type for formal in version.outputs} if re.fullmatch(_BY_TYPE, case.op) else set()
     options = [
-        (kind, *(wide for wide in WIDER.get(kind, ()) if name not in kept and f"tensor({wide})" in version.type_constraints[name]))
+        (
+            kind,
+            *(wide for wide in WIDER.get(kind, ()) if name not in kept and f"tensor({wide})" in version.type_constraints[name]),
+        )
         for name, kind in drawn.items()
     ]
     choices = sorted(itertools.product(*options), key=lambda chosen: sum(map(str.__ne__, chosen, drawn.values())))
@@ -111,6 +121,24 @@ def widened(case: Case) -> Iterator[Case]:
         except Unsuitable:
             continue
         yield replace(case, inputs=inputs)
+
+
+def _version(case: Case) -> OperatorVersion | None:
+    operator = default_ledger().operator(case.domain, case.op)
+    return None if operator is None else operator.version_for(case.opset)
+
+
+def _formals(formals: Sequence[Formal], count: int) -> list[Formal]:
+    """The formal of each of ``count`` values."""
+    last = list(formals[-1:]) if formals and formals[-1].kind == "variadic" else []
+    return [*formals, *last * (count - len(formals))]
+
+
+def _drawn(case: Case, version: OperatorVersion) -> dict[str, str]:
+    """The type that each type constraint has in ``case``."""
+    formals = _formals(version.inputs, len(case.inputs))
+    places = [(formal.type, item) for formal, item in zip(formals, case.inputs, strict=False) if item is not None]
+    return {name: _type_of(item) for name, item in places if name in version.type_constraints}
 
 
 def _type_of(item: Given) -> str:
@@ -146,10 +174,17 @@ def _whole(dtype: np.dtype[Any]) -> float:
     return float(2 ** (np.finfo(dtype).nmant + 1))
 
 
-def declared(model: onnx.ModelProto) -> list[np.dtype[Any] | None]:
-    """The element types of a model's outputs; None for what is no tensor, or not known."""
-    kinds = [output.type.tensor_type.elem_type for output in model.graph.output]
-    return [helper.tensor_dtype_to_np_dtype(kind) if kind else None for kind in kinds]
+def declared(case: Case) -> list[np.dtype[Any] | None]:
+    """The element types of the outputs, by ONNX's inference or by the type constraints; None for others."""
+    kinds = [output.type.tensor_type.elem_type for output in case.model().graph.output]
+    found = [helper.tensor_dtype_to_np_dtype(kind) if kind else None for kind in kinds]
+    version = _version(case)
+    if all(found) or version is None or case.around.results:
+        return found
+    drawn = _drawn(case, version)
+    formals = _formals(version.outputs, len(case.outputs))
+    names = [drawn.get(formal.type, "") for formal, wanted in zip(formals, case.outputs, strict=False) if wanted]
+    return [known or (numpy_dtype(name) if name else None) for known, name in zip(found, names, strict=False)]
 
 
 def narrowed(case: Case, values: Sequence[Any], dtypes: Sequence[np.dtype[Any] | None]) -> list[Wanted]:
