@@ -14,15 +14,6 @@ NAN_IS_A_KEY = 4
 """The version from which NaN is found among the keys; before it equals nothing, itself included."""
 
 
-def strings_only(g: ProgramBuilder, x: Value) -> Value:
-    """LabelEncoder-1 maps strings to integers and back, never numbers to numbers.
-
-    Raises:
-        Refusal: O2M-C003, always.
-    """
-    raise refuse("O2M-C003", "LabelEncoder-1 has strings on one side, which are not tensors", case="classes_strings")
-
-
 def label_encoder(
     g: ProgramBuilder,
     x: Value,

@@ -59,6 +59,17 @@ def check_run(engine: Any, proto: onnx.ModelProto, feeds: dict[str, Any]) -> Non
             np.testing.assert_allclose(result, want, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("kind", "given"), [(T.INT64, np.array([0, 2, 7, -1])), (T.STRING, np.array(["c", "z", "a"], object))]
+)
+def test_the_first_label_encoder(kind: int, given: Any) -> None:
+    encode = node("LabelEncoder", "x", "y", ML, classes_strings=["a", "b", "c"], default_string="?", default_int64=-5)
+    other = T.INT64 if kind == T.STRING else T.STRING
+    proto = model([encode], [tensor("x", kind, "n")], [tensor("y", other, "n")])
+    proto.opset_import[1].version = 1
+    agrees(proto, {"x": given})
+
+
 def mixed() -> onnx.ModelProto:
     """Numbers to strings to numbers: a native part, a step on the host, and a native part that reads both."""
     nodes = [
