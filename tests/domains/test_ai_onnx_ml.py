@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 
 from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.domains.ai_onnx_ml.rows import integer_labels
-from tests.domains import forests
 from tests.one_node import agrees, node_model
+from tools.fuzz_ops import forests
 
 DOMAIN = "ai.onnx.ml"
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")

@@ -30,7 +30,9 @@ class Given:
     def arrays(self) -> Iterator[Array]:
         """The arrays it holds."""
         items = self.array if isinstance(self.array, list) else [] if self.array is None else [self.array]
-        yield from (np.asarray(list(item.values()) if isinstance(item, dict) else item) for item in items)
+        for item in items:
+            array = np.asarray(list(item.values()) if isinstance(item, dict) else item)
+            yield array.astype(object) if array.dtype.kind == "U" else array
 
 
 @dataclass(frozen=True)

@@ -142,6 +142,11 @@ class Draw:
         seed = self.integer(0, 2**16)
         return fill(numpy_dtype(dtype), tuple(shape), style if low is None and high is None else "within", seed, low, high)
 
+    def words(self, shape: Sequence[int], options: Sequence[str]) -> Array:
+        """An array of strings."""
+        rng = np.random.default_rng(self.integer(0, 2**16))
+        return np.array(list(options), object)[rng.integers(0, len(options), tuple(shape))].reshape(tuple(shape))
+
     def indices(self, dtype: str, shape: Sequence[int], size: int, *, negative: bool = True) -> Array:
         """Indices into a dim of ``size``, which is not 0."""
         rng = np.random.default_rng(self.integer(0, 2**16))

@@ -10,30 +10,42 @@ from tools.fuzz_ops.strategies import (
     algebra,
     control,
     elementwise,
+    host,
     image,
     indexing,
+    learning,
     movement,
     networks,
     random,
     reduction,
     sequences,
     signal,
+    training,
     windows,
 )
 
-_MODULES = (elementwise, reduction, movement, windows, algebra, indexing, image, networks, random, signal, sequences, control)
+_MODULES = (
+    *(elementwise, reduction, movement, windows, algebra, indexing, image, networks),
+    *(random, signal, sequences, control, host),
+)
 
 Strategy = Callable[[Draw], None]
 
-STRATEGIES: dict[str, Strategy] = {op: strategy for module in _MODULES for op, strategy in module.STRATEGIES.items()}
-"""By operator of the default domain."""
+STRATEGIES: dict[str, dict[str, Strategy]] = {
+    DEFAULT_DOMAIN: {op: strategy for module in _MODULES for op, strategy in module.STRATEGIES.items()},
+    "ai.onnx.ml": dict(learning.STRATEGIES),
+    "ai.onnx.preview": dict(training.PREVIEW),
+    "ai.onnx.preview.training": dict(training.STRATEGIES),
+}
+"""By domain and operator."""
+
+UNDRAWN: dict[tuple[str, str], str] = {}
+"""By domain and operator: why no node of it can be drawn."""
 
 
 def strategy_of(domain: str, op: str, row: Row | None) -> Strategy | None:
     """How a node of ``op`` is drawn: its own function, or for a row of the elementwise family the schema alone."""
-    if domain != DEFAULT_DOMAIN:
-        return None
-    found = STRATEGIES.get(op)
+    found = STRATEGIES.get(domain, {}).get(op)
     if found is None and row is not None and row.target.startswith("onnx2torch_mlir.families.elementwise."):
         return elementwise.pointwise
     return found

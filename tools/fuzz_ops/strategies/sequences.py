@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tools.fuzz_ops.draw import Array, Draw, numpy_dtype
+from tools.fuzz_ops.case import Array
+from tools.fuzz_ops.draw import Draw, numpy_dtype
 from tools.fuzz_ops.graphs import element, graph, node, tensor_type
 
 
