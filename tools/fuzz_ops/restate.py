@@ -153,20 +153,6 @@ def _selu(case: Case) -> Stated:
     return _with(case, 6, **{"alpha": 1.6732, "gamma": 1.0507, **case.attributes})
 
 
-def _dropout(case: Case) -> Stated | None:
-    """Dropout-6: "test mode where the output is simply Y = X"; so it always is since 7. Nothing is said of the mask
-    before 12: "if mask is requested as output it will contain all ones"."""
-    if case.opset < 7 and not case.attributes.get("is_test"):
-        return None
-    data = _array(case, 0)
-    if data is None or not case.outputs[0]:
-        return None
-    kind = np.dtype(bool) if case.opset >= 10 else data.dtype
-    masks = [np.ones(data.shape, kind) for wanted in case.outputs[1:] if wanted]
-    copy = replace(case, op="Identity", opset=13, attributes={}, outputs=(True,), inputs=case.inputs[:1])
-    return Stated(copy, "as Identity-13", lambda results: [*results, *masks])
-
-
 def _normalization(case: Case) -> Stated | None:
     """BatchNormalization-6: "If set to nonzero, run spatial batch normalization in test mode"; one output is test mode
     since 7."""
@@ -280,7 +266,6 @@ RULES: tuple[tuple[str, int, int, Callable[[Case], Stated | None]], ...] = (
     ("PRelu", 6, 1, _slope),
     ("AveragePool", 6, 1, _average),
     ("Selu", 5, 1, _selu),
-    ("Dropout", 11, 1, _dropout),
     ("BatchNormalization", 6, 1, _normalization),
     ("LpPool|GlobalLpPool", 1, 1, _norm_order),
     ("Concat", 3, 1, _concat),

@@ -1,0 +1,140 @@
+"""What stands in for a reference that does not know a version or a type, held against numbers computed by hand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onnx2torch_mlir.diagnostics import Refusal
+from tools.fuzz_ops.case import Case, Given
+from tools.fuzz_ops.execute import _difference
+from tools.fuzz_ops.known import KNOWN, known
+from tools.fuzz_ops.oracle import oracle
+from tools.fuzz_ops.restate import restated
+from tools.fuzz_ops.widen import Unsuitable, Wanted, _exactly, narrowed, widened
+
+X = np.array([[1.0, -2.0, 3.0], [-4.0, 5.0, -6.0]], np.float32)
+SELU = 1.0507 * np.where(X > 0, X, 1.6732 * (np.exp(X) - 1))
+ROW = np.arange(5, dtype=np.float32).reshape(1, 1, 5)
+
+
+def case(op: str, opset: int, *inputs: Any, outputs: tuple[bool, ...] = (True,), **attributes: Any) -> Case:
+    given = tuple(None if array is None else Given(np.asarray(array), np.asarray(array).shape) for array in inputs)
+    return Case("ai.onnx", op, opset, given, attributes, outputs)
+
+
+RESTATED: tuple[tuple[Case, Any], ...] = (
+    (case("Add", 6, X, X[:, 0], axis=0, broadcast=1), X + X[:, :1]),
+    (case("Sub", 1, X, X[0], broadcast=1), X - X[0]),
+    (case("Less", 1, X.astype(np.float64), X[:, 0].astype(np.float64), axis=0, broadcast=1), X[:, :1] > X),
+    (case("Gemm", 6, X, X.T, X[0, :2], broadcast=1), X @ X.T + X[0, :2]),
+    (case("PRelu", 6, X, np.array([2, 3, 4], np.float32)), np.where(X < 0, X * [2, 3, 4], X)),
+    (case("AveragePool", 1, ROW, kernel_shape=[3], pads=[1, 1]), [[[0.5, 1, 2, 3, 3.5]]]),
+    (case("Selu", 1, X), SELU),
+    (case("LpPool", 1, ROW, kernel_shape=[5], p=1.0), [[[10]]]),
+    (case("Concat", 1, X, X), np.concatenate([X, X], 1)),
+    (case("Pad", 1, X, paddings=[0, 1, 0, 2], value=7.0), np.pad(X, ((0, 0), (1, 2)), constant_values=7)),
+    (case("Tile", 1, X, np.float32(2), np.float32(1)), np.tile(X, (1, 2))),
+    (case("Cast", 1, X, to="INT32"), X.astype(np.int32)),
+    (case("Clip", 1, X, max=2.0), np.minimum(X, 2)),
+    (case("Clip", 6, X.astype(np.float64), min=-1.0), np.maximum(X, -1)),
+    (case("Split", 1, X, split=[3], axis=1), X),
+    (case("Abs", 1, X.astype(np.float64), consumed_inputs=[0]), np.abs(X)),
+    (case("Upsample", 1, X[None, None], height_scale=2.0, width_scale=1.0), X[None, None].repeat(2, 2)),
+    (case("BitShift", 28, np.array([8, 9], np.uint16), np.array([1, 3], np.uint16), direction="RIGHT"), [4, 1]),
+    (case("Mod", 28, X, X[0], fmod=1), np.fmod(X, X[0])),
+    (case("SpaceToDepth", 28, ROW[..., None, :4], blocksize=1), ROW[..., None, :4]),
+)
+
+
+@pytest.mark.parametrize(("drawn", "expected"), RESTATED, ids=[f"{item.op}-{item.opset}" for item, _ in RESTATED])
+def test_an_old_node_stated_by_another(drawn: Case, expected: Any) -> None:
+    found = oracle(drawn)
+    assert found.name.startswith("onnxruntime") and " as " in found.name
+    np.testing.assert_allclose(np.asarray(found.values[0], np.float64), np.asarray(expected, np.float64), rtol=1e-5)
+
+
+def test_recurrent_layout_is_a_transposition() -> None:
+    rng = np.random.default_rng(0)
+    data, w, r = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 3, 4), (1, 5, 4), (1, 5, 5)))
+    found = oracle(case("RNN", 14, data, w, r, hidden_size=5, layout=1, outputs=(True, True)))
+    state = np.zeros((2, 5))
+    for step in range(3):
+        state = np.tanh(data[:, step] @ w[0].T + state @ r[0].T)
+        np.testing.assert_allclose(found.values[0][:, step, 0], state, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.values[1][:, 0], state, rtol=1e-5, atol=1e-6)
+
+
+def test_versions_that_differ_in_meaning_are_not_exchanged() -> None:
+    opsets = [stated.case.opset for stated in restated(case("Softmax", 1, X))]
+    assert 13 not in opsets and opsets == []
+    assert [stated.case.opset for stated in restated(case("Celu", 28, X))] == [12]
+
+
+def test_doubles_are_compared_as_the_floats_they_were_computed_in() -> None:
+    found = oracle(case("LRN", 13, np.linspace(0.1, 0.7, 6).reshape(1, 3, 2, 1), size=3))
+    assert "float64 as float32" in found.name
+    held = found.case.inputs[0]
+    assert held is not None and np.array_equal(held.array, held.array.astype(np.float32))
+    ours = found.wanted[0].value.astype(np.float64)
+    assert _difference([ours * (1 + 1e-7)], found.wanted) == ""
+    assert _difference([ours * 1.01], found.wanted) != ""
+    assert "dtype" in _difference([ours.astype(np.float32)], found.wanted)
+
+
+def test_integers_are_widened_only_where_they_are_exact() -> None:
+    with pytest.raises(Unsuitable):
+        _exactly(np.array([2**62 + 1]), np.dtype(np.float64))
+    with pytest.raises(Unsuitable):
+        _exactly(np.array([2**63], np.uint64), np.dtype(np.int64))
+    types = {item.array.dtype.name for wide in widened(case("Add", 14, np.int16([1]), np.int16([2]))) for item in wide.inputs}
+    assert types == {"int64", "int32", "float64", "float32"}
+    # The result's type is part of what it means.
+    assert not list(widened(case("QuantizeLinear", 13, X, np.float32(1), np.int8(0))))[1:]
+
+
+def test_fractions_are_cut_off_only_where_the_operator_does_so() -> None:
+    value, whole = np.array([1.5, -2.5, 3.0], np.float32), np.dtype(np.int64)
+    with pytest.raises(Unsuitable):
+        narrowed(case("ReduceMean", 13, X), [value], [whole])
+    wanted = narrowed(case("Resize", 13, X), [value], [whole])
+    agreeing = ([1, -2, 3], [1, -2, 2])
+    assert [_difference([np.array(ours)], wanted) for ours in agreeing] == ["", ""]
+    for wrong in ([2, -2, 3], [1, -3, 3], [1, -2, 4]):
+        assert _difference([np.array(wrong)], wanted)
+
+
+def test_complex_numbers_by_their_parts() -> None:
+    data = np.array([[1 + 2j, 3 - 4j]], np.complex128)
+    found = oracle(case("Resize", 13, data, None, np.float32([1, 2]), coordinate_transformation_mode="asymmetric"))
+    assert found.name.endswith("by parts")
+    np.testing.assert_array_equal(found.values[0], [[1 + 2j, 1 + 2j, 3 - 4j, 3 - 4j]])
+
+
+def test_what_nothing_runs_has_no_oracle() -> None:
+    with pytest.raises(Refusal):
+        oracle(case("Add", 14, np.ones(3, np.float32), np.ones(2, np.float32)))
+
+
+# Each known disagreement: the case it is about, the output, and what is right.
+
+PROOFS: dict[str, tuple[Case, int, Any]] = {
+    "Dropout": (case("Dropout", 10, X, outputs=(True, True)), 1, np.ones(X.shape, bool)),
+}
+
+
+@pytest.mark.parametrize("entry", KNOWN, ids=lambda entry: entry.op)
+def test_a_known_disagreement_is_the_references_fault(entry: Any) -> None:
+    """An entry whose reference is right by now has to go."""
+    drawn, index, expected = PROOFS[entry.op]
+    found = oracle(drawn)
+    assert known(drawn, found.name) is entry
+    assert _difference([np.asarray(expected)], [found.wanted[index]]), "the reference agrees with what is right"
+    assert entry.outputs or entry.rtol is not None or entry.atol is not None, "an entry says how far it goes"
+
+
+def test_an_entry_lets_nothing_else_pass() -> None:
+    entry = next(entry for entry in KNOWN if entry.op == "Dropout")
+    wanted = [Wanted(X), Wanted(np.zeros(X.shape, bool))]
+    assert _difference([X, np.ones(X.shape, bool)], wanted, entry) == ""
+    assert _difference([X + 1, np.ones(X.shape, bool)], wanted, entry)
