@@ -87,7 +87,11 @@ def _model(command: argparse.ArgumentParser, what: str = "the ONNX model") -> No
 
 def _execution(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--inputs", type=Path, metavar="FILE", help=".npz, .npy, .pb, or a folder with input_0.pb …; else generated"
+        "--inputs",
+        type=Path,
+        metavar="FILE",
+        help=".npz, .npy, .pb, or a folder with input_0.pb …; else generated. In an .npz the elements of a sequence are"
+        " called NAME[0], NAME[1] … (or lie along the first axis of NAME); an optional that is not in it is absent",
     )
     command.add_argument("--seed", type=int, default=0, help="of generated inputs")
     command.add_argument("--eager", action="store_true", help="run the core program in eager PyTorch, without MLIR")

@@ -47,11 +47,15 @@ def _run(session: Session) -> int:
 
 def _emit(session: Session, program: Program, emit: str, output: str | None) -> str | None:
     """Write the program; gives its text where that belongs into the JSON document."""
+    from onnx2torch_mlir.program import CoreProgram
+
     if emit == "core":
         if output is not None and output.endswith(".pt2"):
             with session.report.stage("write"):
                 program.save(output)
             return None
+        if isinstance(program, CoreProgram):
+            program.note_border()
         return _text(session, f"{program}\n", output)
     module = program.to_mlir(emit, weights=session.options.weights)
     with session.report.stage("write"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,10 +40,12 @@ def to_torch(
     weights: Weights = "inline",
     func_name: str = "main",
     symbolic_shapes: bool = False,
+    input_names: Sequence[str] | None = None,
 ) -> MlirModule:
     """``exported`` as a module of the torch dialect with one public function ``func_name``.
 
-    The function takes the program's inputs as ``!torch.vtensor`` (argument attribute ``onnx2mlir.input``: the name).
+    The function takes the program's inputs as ``!torch.vtensor`` (argument attribute ``onnx2mlir.input``: the name,
+    that of ``input_names`` where they are given: a placeholder of the program cannot be called ``input.1``).
     With ``weights="inline"`` weights are ``torch.vtensor.literal`` operations that point into the memory of the
     program's own tensors. With ``"args"`` they follow the inputs as arguments with the attribute ``onnx2mlir.weight``;
     with ``"external"`` likewise, and `MlirModule.save` writes their data beside the module, as a ``.safetensors`` file
@@ -54,11 +56,17 @@ def to_torch(
     Raises:
         Refusal: O2M-H001 for what the torch dialect cannot carry, O2M-U001 for an unknown value of ``weights``.
     """
-    return import_core(exported, weights, func_name, Form(), symbolic_shapes=symbolic_shapes)
+    return import_core(exported, weights, func_name, Form(), symbolic_shapes=symbolic_shapes, input_names=input_names)
 
 
 def import_core(
-    exported: ExportedProgram, weights: Weights, func_name: str, form: Form, *, symbolic_shapes: bool = False
+    exported: ExportedProgram,
+    weights: Weights,
+    func_name: str,
+    form: Form,
+    *,
+    symbolic_shapes: bool = False,
+    input_names: Sequence[str] | None = None,
 ) -> MlirModule:
     """`to_torch` in a ``form`` that suits what comes after."""
     check_weights(weights)
@@ -78,7 +86,8 @@ def import_core(
             function = importer.import_program(
                 view, func_name=func_name, import_symbolic_shape_expressions=symbolic_shapes
             )
-            names = [(INPUT_ATTRIBUTE, spec.arg.name) for spec in inputs if not isinstance(spec.arg, ConstantArgument)]
+            arguments = [spec.arg.name for spec in inputs if not isinstance(spec.arg, ConstantArgument)]
+            names = [(INPUT_ATTRIBUTE, name) for name in input_names or arguments]
             if weights != "inline":
                 names += [(WEIGHT_ATTRIBUTE, name_of(spec)) for spec in state]
             name_arguments(function, names)

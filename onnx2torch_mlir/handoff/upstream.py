@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -23,23 +24,29 @@ _MOST_ATTEMPTS = 40
 
 
 def to_dialect(
-    exported: ExportedProgram, dialect: str, *, weights: Weights = "inline", func_name: str = "main"
+    exported: ExportedProgram,
+    dialect: str,
+    *,
+    weights: Weights = "inline",
+    func_name: str = "main",
+    input_names: Sequence[str] | None = None,
 ) -> MlirModule:
     """``exported`` as a module of ``dialect``: ``torch``, ``tosa`` or ``stablehlo``.
 
     For tosa and stablehlo the torch-dialect module goes through torch-mlir's pipelines in a process of its own. Weights
-    as in `to_torch`. These dialects have no assertions: the program's become warnings, the ``findings`` of the module.
+    and ``input_names`` as in `to_torch`. These dialects have no assertions: the program's become warnings, the
+    ``findings`` of the module.
 
     Raises:
         Refusal: with everything that upstream refuses, O2M-H001 per operation and ONNX node, and O2M-H002 for what
             makes it abort; O2M-U001 for an unknown dialect; what `to_torch` raises.
     """
     if dialect == "torch":
-        return to_torch(exported, weights=weights, func_name=func_name)
+        return to_torch(exported, weights=weights, func_name=func_name, input_names=input_names)
     if dialect not in PIPELINES:
         raise refuse("O2M-U001", f"there is no hand-off to {dialect!r}; choose torch, tosa or stablehlo", case=dialect)
     form = Form(split_views=False, assertions=False)
-    module = import_core(exported, weights, func_name, form)
+    module = import_core(exported, weights, func_name, form, input_names=input_names)
     folder = tempfile.TemporaryDirectory(prefix="onnx2torch_mlir-")
     source = Path(folder.name, "torch.mlirbc")
     target = Path(folder.name, f"{dialect}.mlirbc")

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 
 from onnx2torch_mlir.core.signature import Spec, TensorSpec
 from onnx2torch_mlir.diagnostics import Report, refuse
+from onnx2torch_mlir.program.border_notes import border_notes
 from onnx2torch_mlir.program.packing import PackedProgram
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class CoreProgram:
             )
 
     def to_mlir(self, dialect: str = "torch", *, weights: Weights = "inline") -> MlirModule:
-        """The program as a module of ``dialect``: torch, linalg, tosa or stablehlo.
+        """The program as a module of ``dialect``: torch, linalg, tosa or stablehlo; the report says what stands for sequences.
 
         ``weights`` are constants of the module (``inline``), arguments of its function (``args``), or arguments whose data
         are saved beside it (``external``).
@@ -79,6 +80,7 @@ class CoreProgram:
         """
         if dialect not in DIALECTS:
             raise refuse("O2M-U001", f"there is no dialect {dialect!r}; choose one of {', '.join(DIALECTS)}", case=dialect)
+        self.note_border()
         if dialect == "linalg":
             from onnx2torch_mlir.handoff.linalg import to_linalg
 
@@ -88,7 +90,8 @@ class CoreProgram:
         from onnx2torch_mlir.handoff import to_dialect
 
         with self.report.stage(f"emit {dialect}"):
-            return to_dialect(self.exported, dialect, weights=weights)
+            names = [spec.name for spec in self.flat_inputs]
+            return to_dialect(self.exported, dialect, weights=weights, input_names=names)
 
     def compile(self, *, threads: int = 1) -> Engine | PackedProgram:
         """Native code for this machine's CPU; wrapped where an input or output is no tensor.
@@ -115,10 +118,15 @@ class CoreProgram:
         """Whether an input or output is a sequence or an optional."""
         return any(not isinstance(spec, TensorSpec) for spec in (*self.inputs, *self.outputs))
 
+    def note_border(self) -> None:
+        """Say in the report which tensors stand for inputs and outputs that are none; called where the program is written."""
+        self.report.extend(border_notes(self.inputs, self.outputs))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the program as a ``.pt2`` file (`torch.export.save`)."""
         from onnx2torch_mlir.handoff import save_pt2
 
+        self.note_border()
         save_pt2(self.exported, path)
 
     @classmethod

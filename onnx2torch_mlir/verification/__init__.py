@@ -2,7 +2,8 @@
 
 from onnx2torch_mlir.verification.bisection import Divergence, bisect
 from onnx2torch_mlir.verification.comparison import Comparison, Statistics, compare, compare_values, statistics, ulp_distance
-from onnx2torch_mlir.verification.inputs import generate_inputs, load_inputs, load_outputs
+from onnx2torch_mlir.verification.files import load_inputs, load_outputs
+from onnx2torch_mlir.verification.inputs import generate_inputs
 from onnx2torch_mlir.verification.leaves import leaves
 from onnx2torch_mlir.verification.reference import ReferenceRun, run_reference
 from onnx2torch_mlir.verification.report import VerifyReport

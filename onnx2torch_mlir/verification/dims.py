@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from onnx2torch_mlir.diagnostics import Finding, Refusal
-from onnx2torch_mlir.model import ValueType
+from onnx2torch_mlir.model import Kind, ValueType
 
 BATCH = 2
 _NAMED = (7, 5, 3, 9, 11, 6, 13, 10)
@@ -29,11 +30,14 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 def input_shapes(inputs: Sequence[ValueType], given: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     """The sizes of every input: ``given`` ones by dim name, declared numbers, and defaults for the rest.
 
+    Those of a sequence or an optional are the sizes of what is in it.
+
     A dim whose name is an expression of other dims ("past_length + length") has that value.
 
     Raises:
         Refusal: O2M-U002 for a name in ``given`` that no input has.
     """
+    inputs = [replace(inner, name=value.name) for value in inputs if (inner := tensor_of(value)) is not None]
     names = list(dict.fromkeys(dim for value in inputs for dim in value.shape or () if isinstance(dim, str)))
     unknown = [name for name in given if name not in names]
     if unknown:
@@ -53,6 +57,15 @@ def input_shapes(inputs: Sequence[ValueType], given: Mapping[str, int]) -> dict[
         value.name: tuple(_size(dim, axis, value, sizes) for axis, dim in enumerate(value.shape or ()))
         for value in inputs
     }
+
+
+def tensor_of(value: ValueType) -> ValueType | None:
+    """The type of the tensors in ``value``, a tensor or a sequence or optional of them; None where there is none."""
+    while value.kind in (Kind.SEQUENCE, Kind.OPTIONAL):
+        if value.element is None:
+            return None
+        value = value.element
+    return value
 
 
 def _is_batch(name: str, first: bool) -> bool:

@@ -1,21 +1,18 @@
-"""Inputs to run a model on: generated from what the model does with them, or read from files."""
+"""Inputs to run a model on, generated from what the model does with them."""
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir as ir
-from onnx import numpy_helper
 
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.model import Kind, LoadedModel, ValueType
-from onnx2torch_mlir.verification.dims import input_shapes
+from onnx2torch_mlir.verification.dims import input_shapes, tensor_of
 from onnx2torch_mlir.verification.uses import Use, index_bound, uses_of
 
 Array = np.ndarray[Any, Any]
@@ -79,17 +76,22 @@ ROLES: dict[tuple[str, int], Maker] = {
 }
 """Input positions of operators that take only some values; a direct reader decides what is generated."""
 
+ELEMENTS = 3
+"""Length of a sequence."""
+
 _SIGNED_USES = frozenset({"Abs", "Neg", "Sign", "Add", "Sub", "Mul", "Max", "Min", "Relu", "Less", "Greater", "Equal"})
 
 
-def generate_inputs(loaded: LoadedModel, dims: Mapping[str, int] | None = None, *, seed: int = 0) -> dict[str, Array]:
+def generate_inputs(loaded: LoadedModel, dims: Mapping[str, int] | None = None, *, seed: int = 0) -> dict[str, Any]:
     """Inputs for ``loaded``, the same ones for the same model, ``dims`` and ``seed``.
 
     Sizes: `input_shapes`. Values: indices lie within what they index, masks are 0 and 1 with every row begun by ones,
     positions count up, lengths lie within the sequence, other integers are small, floats are normally distributed.
 
+    A sequence has `ELEMENTS` tensors of one shape (a matrix where its type leaves the rank open); an optional is present.
+
     Raises:
-        Refusal: O2M-U003 for an input that is no tensor, or has no declared rank.
+        Refusal: O2M-U003 for an input that is a map, or a tensor without a declared rank.
     """
     shapes = input_shapes(loaded.inputs, dims or {})
     values = {value.name: value for value in loaded.ir.graph.inputs}
@@ -107,8 +109,21 @@ def _seed(described: ValueType, seed: int) -> list[int]:
 
 def _generate(
     described: ValueType, value: ir.Value, shapes: dict[str, tuple[int, ...]], rng: np.random.Generator
+) -> Any:
+    inner = described.element if described.kind is Kind.OPTIONAL else described
+    if inner is not None and inner.kind is Kind.SEQUENCE and (element := tensor_of(inner)) is not None:
+        whole = replace(element, name=described.name, shape=(2, 3) if element.shape is None else element.shape)
+        sizes = {**shapes, described.name: (2, 3)} if element.shape is None else shapes
+        return [_tensor(whole, [], sizes, rng) for _ in range(ELEMENTS)]
+    if inner is not None and inner is not described:
+        return _tensor(replace(inner, name=described.name), [], shapes, rng)
+    return _tensor(described, list(uses_of(value)), shapes, rng)
+
+
+def _tensor(
+    described: ValueType, uses: Sequence[Use], shapes: dict[str, tuple[int, ...]], rng: np.random.Generator
 ) -> Array:
-    name, shape = described.name, shapes[described.name]
+    name, shape = described.name, shapes.get(described.name, ())
     if described.kind is not Kind.TENSOR or described.dtype is None or described.shape is None:
         what = described.kind if described.kind is not Kind.TENSOR else "tensor without a declared rank"
         raise refuse("O2M-U003", f"no values can be made up for input {name}, a {what}", hint="give inputs", case=name)
@@ -116,7 +131,6 @@ def _generate(
         words = np.array(["the", "quick", "brown", "fox", ""], object)
         return np.asarray(words[rng.integers(0, len(words), shape)], object)
     dtype = described.dtype.numpy()
-    uses = list(uses_of(value))
     made = _by_name(name.lower(), dtype, shape, uses, shapes, rng)
     if made is None:
         made = _by_use(dtype, shape, uses, shapes, rng)
@@ -185,56 +199,3 @@ def _by_use(
         return rng.integers(0, 2**bits, shape) - (2 ** (bits - 1) if dtype.name.startswith("int") else 0)
     made = rng.standard_normal(shape)
     return np.abs(made) + 0.1 if dtype.name == "float8_e8m0fnu" else made
-
-
-def load_inputs(loaded: LoadedModel, path: str | os.PathLike[str]) -> dict[str, Array]:
-    """Inputs from ``path``.
-
-    That is an .npz by name (or arr_0 … in order), an .npy or .pb for a model of one input, or a folder with
-    input_0.pb … as ONNX's test data have them.
-
-    Raises:
-        Refusal: O2M-U003 where the file cannot be read, or its arrays are not the model's inputs.
-    """
-    names = [value.name for value in loaded.inputs]
-    arrays = _read(Path(path))
-    if isinstance(arrays, dict) and all(key.startswith("arr_") for key in arrays) and not set(arrays) & set(names):
-        arrays = list(arrays.values())
-    if isinstance(arrays, list):
-        if len(arrays) != len(names):
-            raise refuse("O2M-U003", f"{path} has {len(arrays)} arrays, the model {len(names)} inputs", case=str(path))
-        return dict(zip(names, arrays, strict=True))
-    missing = [name for name in names if name not in arrays]
-    if missing:
-        raise refuse(
-            "O2M-U003",
-            f"{path} has no array named {', '.join(missing)}",
-            hint=f"it has: {', '.join(arrays)}",
-            case=str(path),
-        )
-    return {name: arrays[name] for name in names}
-
-
-def load_outputs(folder: str | os.PathLike[str]) -> list[Array]:
-    """The expected outputs output_0.pb … of a folder of ONNX's test data; empty where there are none."""
-    found = Path(folder)
-    return _protos(found, "output") if found.is_dir() else []
-
-
-def _read(path: Path) -> dict[str, Array] | list[Array]:
-    try:
-        if path.is_dir():
-            return _protos(path, "input")
-        if path.suffix == ".pb":
-            return [numpy_helper.to_array(onnx.load_tensor(str(path)))]
-        loaded = np.load(path, allow_pickle=False)
-        return [loaded] if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
-    except Exception as error:
-        reason = f"{path} cannot be read as inputs: {error}"
-        hint = "inputs are an .npz, an .npy, a .pb, or a folder with input_0.pb …"
-        raise refuse("O2M-U003", reason, hint=hint, case=str(path)) from error
-
-
-def _protos(folder: Path, role: str) -> list[Array]:
-    paths = sorted(folder.glob(f"{role}_*.pb"), key=lambda path: int(path.stem.rpartition("_")[2]))
-    return [numpy_helper.to_array(onnx.load_tensor(str(path))) for path in paths]

@@ -21,14 +21,17 @@ from onnx2torch_mlir.model import (
     sub_graphs,
     value_type_of,
 )
+from onnx2torch_mlir.verification.leaves import leaves
 
 Array = np.ndarray[Any, Any]
 
 
 def write(
-    folder: Path, model: onnx.ModelProto, inputs: Mapping[str, Array], *, command: str, findings: Sequence[Finding]
+    folder: Path, model: onnx.ModelProto, inputs: Mapping[str, Any], *, command: str, findings: Sequence[Finding]
 ) -> Path:
     """Write into ``folder``: model.onnx, ``inputs`` as inputs.npz, command.sh which runs ``command``, findings.json.
+
+    Inputs that the file cannot hold (maps) leave it out: the command then generates them.
 
     Raises:
         Refusal: O2M-U004 where the folder cannot be written.
@@ -37,7 +40,7 @@ def write(
         folder.mkdir(parents=True, exist_ok=True)
         onnx.save(model, folder / "model.onnx")
         line = f"${{PYTHON:-python}} -m onnx2torch_mlir {command} model.onnx"
-        storable = {name: array for name, array in inputs.items() if array.dtype.kind in "biufc"}
+        storable = _storable(inputs)
         if storable:
             np.savez(folder / "inputs.npz", **storable)  # type: ignore[arg-type]
             line += " --inputs inputs.npz" if command.split()[0] in ("verify", "run") else ""
@@ -48,6 +51,22 @@ def write(
         reason = f"{folder} cannot be written: {error.strerror or error}"
         raise refuse("O2M-U004", reason, case=str(folder)) from error
     return folder
+
+
+def _storable(inputs: Mapping[str, Any]) -> dict[str, Array]:
+    """``inputs`` as `load_inputs` reads them from an .npz; empty where one of them has no such form."""
+    arrays: dict[str, Array] = {}
+    for name, value in inputs.items():
+        items = value if isinstance(value, list) else []
+        if isinstance(value, dict) or any(isinstance(item, dict) for item in items):
+            return {}
+        # The elements of a sequence that is empty lie along the first axis of an array.
+        arrays |= {name: np.zeros(0, np.float32)} if value == [] else leaves(name, value)
+    # What NumPy's files do not know (bfloat16, float8) is exact in float32.
+    return {
+        name: array.astype(np.float32) if array.dtype.isbuiltin == 2 else array.astype(str) if array.dtype == object else array
+        for name, array in arrays.items()
+    }
 
 
 def write_findings(folder: Path, loaded: LoadedModel, findings: Sequence[Finding], *, command: str) -> list[Path]:

@@ -21,7 +21,8 @@ from onnx2torch_mlir.specs import SpecTable
 from onnx2torch_mlir.verification import reproducer as reproducers
 from onnx2torch_mlir.verification.bisection import Divergence, bisect
 from onnx2torch_mlir.verification.comparison import Comparison, compare_values, statistics
-from onnx2torch_mlir.verification.inputs import generate_inputs, load_inputs, load_outputs
+from onnx2torch_mlir.verification.files import load_inputs, load_outputs
+from onnx2torch_mlir.verification.inputs import generate_inputs
 from onnx2torch_mlir.verification.leaves import leaves
 from onnx2torch_mlir.verification.reference import run_reference
 from onnx2torch_mlir.verification.report import VerifyReport
@@ -120,7 +121,7 @@ def _inputs(
     loaded: LoadedModel, inputs: Inputs, dims: Mapping[str, int], constants: Mapping[str, Array], seed: int
 ) -> tuple[dict[str, Array], list[Array]]:
     if isinstance(inputs, str | os.PathLike):
-        return load_inputs(loaded, inputs), load_outputs(inputs)
+        return load_inputs(loaded, inputs), load_outputs(loaded, inputs)
     names = [value.name for value in loaded.inputs]
     if inputs is None:
         return {**generate_inputs(loaded, dims, seed=seed), **constants}, []

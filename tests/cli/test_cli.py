@@ -279,3 +279,61 @@ def test_a_closed_pipe_is_quiet(good: str) -> None:
     assert done.returncode in (0, 141)
     assert "Traceback" not in done.stderr
     assert "Error" not in done.stderr
+
+
+def sequence_model(folder: Path) -> str:
+    """A list and an optional in, a list and a tensor out."""
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    matrix = helper.make_tensor_type_proto(TensorProto.FLOAT, [2, None])
+    matrices = helper.make_sequence_type_proto(matrix)
+    vector = helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [2, 1]))
+    nodes = [
+        helper.make_node("SequenceAt", ["parts", "zero"], ["first"]),
+        helper.make_node("OptionalHasElement", ["more"], ["has"]),
+        helper.make_node("SequenceInsert", ["parts", "first"], ["all"]),
+        helper.make_node("ConcatFromSequence", ["all"], ["y"], axis=1),
+    ]
+    values = [helper.make_value_info(name, kind) for name, kind in (("parts", matrices), ("more", vector), ("all", matrices))]
+    results = [helper.make_value_info("y", matrix), helper.make_tensor_value_info("has", TensorProto.BOOL, [])]
+    zero = numpy_helper.from_array(np.array(0), "zero")
+    graph = helper.make_graph(nodes, "lists", values[:2], [values[2], *results], [zero])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), folder / "lists.onnx")
+    return str(folder / "lists.onnx")
+
+
+def test_lists_and_optionals_come_from_files_and_are_made_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from onnx import numpy_helper
+
+    path = sequence_model(tmp_path)
+    parts = [np.full((2, size), size, np.float32) for size in (1, 3)]
+    (tmp_path / "input_0.pb").write_bytes(numpy_helper.from_list(parts).SerializeToString())
+    (tmp_path / "input_1.pb").write_bytes(numpy_helper.from_optional(None).SerializeToString())
+    for index, value in enumerate(([*parts, parts[0]], np.concatenate([*parts, parts[0]], 1), np.array(False))):
+        stored = numpy_helper.from_list(value) if isinstance(value, list) else numpy_helper.from_array(value)
+        (tmp_path / f"output_{index}.pb").write_bytes(stored.SerializeToString())
+    assert main(["verify", path, "--inputs", str(tmp_path)]) == 0
+    assert "output all[2]" in capsys.readouterr().out.replace("stored ", "")
+    assert main(["verify", path]) == 0
+    np.savez(tmp_path / "in.npz", **{"parts[0]": parts[0], "parts[1]": parts[1]})
+    assert main(["run", path, "--inputs", str(tmp_path / "in.npz"), "-o", str(tmp_path / "out.npz")]) == 0
+    out = np.load(tmp_path / "out.npz")
+    shapes = {"all[0]": (2, 1), "all[1]": (2, 3), "all[2]": (2, 1), "y": (2, 5), "has": ()}
+    assert {name: out[name].shape for name in out} == shapes
+    np.savez(tmp_path / "gap.npz", **{"parts[1]": parts[0], "more": np.ones((2, 1), np.float32)})
+    assert main(["run", path, "--inputs", str(tmp_path / "gap.npz")]) == 2
+    assert "without a gap" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("emit", ["core", "torch", "linalg", "tosa", "stablehlo"])
+def test_what_stands_for_lists_is_told_where_they_are_written(
+    emit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, output = sequence_model(tmp_path), tmp_path / "out.mlir"
+    code = main(["convert", path, "--emit", emit, "-o", str(output)])
+    told = " ".join(capsys.readouterr().err.split())
+    assert "arguments 0 to 1 stand for it: parts.data" in told
+    assert "arguments 2 to 3 stand for it: more.has" in told
+    assert code == 0 if emit in ("core", "torch", "linalg") else code in (0, EXIT_CODES[Stage.HANDOFF])
+    if emit in ("torch", "linalg"):
+        assert all(f'"{name}"' in output.read_text() for name in ("parts.data", "parts.shapes", "more.has"))

@@ -88,7 +88,7 @@ def test_inputs_come_from_files(tmp_path: Path) -> None:
     for source in (tmp_path / "named.npz", tmp_path / "ordered.npz", tmp_path):
         found = load_inputs(model, source)
         assert all(np.array_equal(found[name], arrays[name]) for name in arrays)
-    assert [item.tolist() for item in load_outputs(tmp_path)] == [[1, 1, 1]]
+    assert [item.tolist() for item in load_outputs(model, tmp_path)] == [[1, 1, 1]]
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 broken", b"not an array"])
