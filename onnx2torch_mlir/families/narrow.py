@@ -72,12 +72,12 @@ def _decoded(g: ProgramBuilder, codes: Value, narrow: Narrow) -> Value:
 
 
 def _encoded(g: ProgramBuilder, x: Value, narrow: Narrow) -> Value:
-    wide = x if x.dtype is torch.float64 else g.cast(x, torch.float32)
+    wide = g.cast(x, torch.float32)  # doubles too: onnxruntime, PyTorch and ml_dtypes all round them twice
     wide = g.where(g.unary("isnan", wide), -0.0, g.call("aten.clamp.default", wide, -narrow.largest, narrow.largest))
-    bits = g.binary("bitwise_and", g.call("aten.view.dtype", g.cast(wide, torch.float32), torch.int32), 0x7F800000)
+    bits = g.binary("bitwise_and", g.call("aten.view.dtype", wide, torch.int32), 0x7F800000)
     power = g.maximum(g.call("aten.view.dtype", bits, torch.float32), 2.0 ** (1 - narrow.bias))
-    step = g.cast(g.mul(power, 2.0**-narrow.mantissa), wide.dtype)
-    rounded = g.cast(g.mul(g.unary("round", g.div(wide, step)), step), torch.float32)
+    step = g.mul(power, 2.0**-narrow.mantissa)
+    rounded = g.mul(g.unary("round", g.div(wide, step)), step)
     scaled = g.call("aten.view.dtype", g.mul(rounded, 2.0 ** (narrow.bias - 127)), torch.int32)
     magnitude = g.binary("bitwise_right_shift", scaled, 23 - narrow.mantissa)
     magnitude = g.binary("bitwise_and", magnitude, (1 << (narrow.bits - 1)) - 1)

@@ -119,6 +119,23 @@ def test_every_wide_type_to_narrow_ones(source: str) -> None:
     runs_as(cast_model(data, list(NARROW_TYPES)), [data], expected)
 
 
+def test_doubles_beside_ties_round_twice() -> None:
+    """First to float32, then to the small float: as onnxruntime, PyTorch and ml_dtypes have it."""
+    candidates = {**NARROW_TYPES, **FLOAT8, "BFLOAT16": ml_dtypes.bfloat16}
+    small = {name: dtype for name, dtype in candidates.items() if "FLOAT" in name}
+    values = [every(name).astype(np.float64) for name in small if name != "BFLOAT16"]
+    values += [np.arange(1 << 16, dtype=np.uint16).view(np.float16)[::7].astype(np.float64)]
+    middles = [(v[1:] + v[:-1]) / 2 for v in (np.unique(v[np.isfinite(v)]) for v in values)]
+    ties = np.unique(np.concatenate(middles))
+    data = np.concatenate([ties, np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf), ties * (1 + 2.0**-30)])
+    expected = [
+        numpy_helper.saturate_cast(data.astype(np.float32), np.dtype(dtype)) if name in FLOAT8 else data.astype(dtype)
+        for name, dtype in small.items()
+    ]
+    halves = reference(node_model("Cast", [data], opset=21, to=TensorProto.FLOAT16), {"in0": data})  # onnxruntime
+    runs_as(cast_model(data, [*small, "FLOAT16"]), [data], [*expected, *halves])
+
+
 def test_all_halves_to_small_floats() -> None:
     data = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     data = data[~np.isnan(data)]
