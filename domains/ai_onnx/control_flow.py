@@ -61,6 +61,8 @@ def loop(
     if start.known() is False:
         limit = g.scalar(0, torch.int64)
     trips = None if limit is None else limit.dims()
+    if trips is not None and isinstance(trips[0], int) and trips[0] <= 0 and body.outputs == 1 + len(carried):
+        return carried
     if start.tensor is not None and trips is not None and isinstance(trips[0], int) and 0 < trips[0] <= UNROLL_LIMIT:
         with contextlib.suppress(_StopsEarly), g.table.attempt():
             return _unrolled(g, trips[0], carried, step)

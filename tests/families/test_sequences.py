@@ -268,6 +268,12 @@ def test_map_over_a_run_time_sequence() -> None:
         runs.gives([items, items], [[item + item for item in items], [np.array(item.shape) for item in items]])
 
 
+def test_map_over_a_sequence_without_elements() -> None:
+    body = graph([node("y = Add(a, b)")], [tensor("a", None)], [tensor("y", None)])
+    nodes = [node("s = SequenceEmpty()"), node("y = SequenceMap(s)", body=body)]
+    Runs(graph(nodes, [tensor("b", ["n"])], [sequence("y", None)])).gives([made((2,))[0]], [[]])
+
+
 @pytest.mark.parametrize("value", [np.zeros(3, np.float32), [np.zeros(3)], [np.zeros((1, 1, 1), np.float32)], None, "x"])
 def test_what_is_no_list_of_fitting_arrays_is_refused(edits: Runs, value: Any) -> None:
     with pytest.raises(Refusal) as caught:

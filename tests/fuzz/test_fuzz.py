@@ -14,6 +14,7 @@ from tools.fuzz_ops.execute import judge, run
 from tools.fuzz_ops.hunt import hunt, targets
 from tools.fuzz_ops.known import KNOWN
 from tools.fuzz_ops.report import is_refused, records
+from tools.fuzz_ops.strategies import UNDRAWN
 
 DRAWS = 2
 SHARDS = 6
@@ -44,6 +45,12 @@ def test_rows(shard: int) -> None:
     listed = {str(item) for item in wanted} & set(OPEN)
     assert {name: told for name, told in failed.items() if name not in listed} == {}
     assert listed - set(failed) == set(), "these rows agree now: take them out of OPEN"
+
+
+def test_every_row_is_drawn_or_says_why_not() -> None:
+    bare = {(item.domain, item.op) for item in targets() if item.strategy is None and not is_refused(item)}
+    assert bare == set(UNDRAWN)
+    assert all(UNDRAWN.values())
 
 
 def given(array: np.ndarray, *dims: int | str) -> Given:

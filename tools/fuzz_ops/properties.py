@@ -198,7 +198,16 @@ def _kept(case: Case) -> list[Any]:
     return [data, np.ones_like(data)][: len(case.outputs)]
 
 
+def _optional(case: Case) -> list[Any]:
+    """What an optional holds, and whether it does: onnx.reference takes an absent one for present."""
+    held = case.given.get("in0")
+    value = held.array if held is not None else None
+    told = {"has": np.array(value is not None), "inner": value, "out0": value}
+    return [told[name] for name in case.around.results or ("out0",)]
+
+
 _FORMULAS: dict[tuple[str, str], Callable[[Case], list[Any]]] = {
     ("ai.onnx.preview.training", "Gradient"): _gradient,
     ("ai.onnx", "Dropout"): _kept,
+    ("ai.onnx", "Optional"): _optional,
 }

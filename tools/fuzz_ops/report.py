@@ -18,6 +18,7 @@ from tools.fuzz_ops import group_of
 from tools.fuzz_ops.case import Case
 from tools.fuzz_ops.execute import Verdict
 from tools.fuzz_ops.hunt import Hunt, Target
+from tools.fuzz_ops.strategies import UNDRAWN
 
 
 def records(hunts: Sequence[Hunt], skipped: Sequence[Target]) -> list[dict[str, Any]]:
@@ -75,9 +76,9 @@ def print_report(console: Console, hunts: Sequence[Hunt], skipped: Sequence[Targ
     for item in hunts:
         if item.note:
             console.print(f"{item.target}: the strategy failed: {item.note}", markup=False, soft_wrap=True)
-    bare = [target for target in skipped if not is_refused(target)]
-    if bare:
-        console.print(f"no strategy ({len(bare)}): {', '.join(map(str, bare))}", markup=False, soft_wrap=True)
+    for target in skipped:
+        why = target.row.reason if target.row is not None and is_refused(target) else UNDRAWN.get((target.domain, target.op))
+        console.print(f"not drawn: {target}: {why or 'no strategy'}", markup=False, soft_wrap=True)
     quiet = [str(item.target) for item in hunts if not any(v.outcome != "both-refuse" for _, v in item.drawn)]
     if quiet:
         console.print(f"no reference ran any draw of: {', '.join(quiet)}", markup=False, soft_wrap=True)

@@ -79,22 +79,24 @@ def if_(d: Draw) -> None:
 def loop(d: Draw) -> None:
     """Loop: trips by M, by a condition, or both; values that keep or grow their shape, and outputs of each trip."""
     kind = _stand(d)
-    d.more("x", d.array(kind, (d.size(0, 5), 2), -3, 3))
     trips = d.choose((2, 1, 0, 7, None))
     if trips is None:
         d.give("M", None)
     else:
         rank = d.choose(((), (), (1,)))
         d.give("M", np.array(trips, np.int64).reshape(rank), known=d.flag(), static=True)
-    if d.flag():
-        d.give("cond", None)
-    else:
+    conditional = d.flag()
+    if conditional:
         d.link("cond", _truth(d, "p", likely=True))
+    else:
+        d.give("cond", None)
+    # onnxruntime takes what is symbolic in an output of no trips for 0.
+    d.more("x", d.array(kind, (d.size(0, 5), 2), -3, 3), static=conditional or trips == 0)
     nodes, going = _going(d, trips is not None)
-    inputs = [("i", tensor_type("int64", [])), ("on", tensor_type("bool", []))]
-    results = [("go", tensor_type("bool", []))]
+    inputs = [("i", tensor_type("int64", [])), ("on", tensor_type("bool", None))]
+    results = [("go", tensor_type("bool", None))]
     nodes += going
-    carried = d.integer(1 if d.version.since_version < 11 else 0, 2)
+    carried = d.integer(0 if d.version.since_version >= 11 and conditional else 1, 2)
     for index in range(carried):
         name, made = f"a{index}", f"c{index}"
         start = d.array(kind, (d.size(0, 3), 2), -3, 3)
