@@ -183,7 +183,8 @@ def declared(case: Case) -> list[np.dtype[Any] | None]:
         return found
     drawn = _drawn(case, version)
     formals = _formals(version.outputs, len(case.outputs))
-    names = [drawn.get(formal.type, "") for formal, wanted in zip(formals, case.outputs, strict=False) if wanted]
+    types = [formal.type for formal, wanted in zip(formals, case.outputs, strict=False) if wanted]
+    names = [kind[7:-1] if kind.startswith("tensor(") else drawn.get(kind, "") for kind in types]
     return [known or (numpy_dtype(name) if name else None) for known, name in zip(found, names, strict=False)]
 
 

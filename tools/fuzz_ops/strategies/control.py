@@ -104,14 +104,22 @@ def loop(d: Draw) -> None:
         nodes += _turn(d, kind, name, made)
         inputs.append((name, tensor_type(kind, None)))
         results.append((made, tensor_type(kind, None)))
-    rows = d.integer(0 if carried else 1, 2)
+    listed = d.version.since_version >= 13 and d.one_in(4)
+    if listed:
+        kind_of_list = helper.make_sequence_type_proto(tensor_type(kind, None))
+        d.before.append(node("s = SequenceEmpty()", dtype=element(kind)))
+        d.link("v_initial", "s")
+        nodes.append(node(f"kept = SequenceInsert(list, {d.choose(('x', *(('c0',) if carried else ())))})"))
+        inputs.append(("list", kind_of_list))
+        results.append(("kept", kind_of_list))
+    rows = d.integer(0 if carried or listed else 1, 2)
     for index in range(rows):
         text = d.choose(("Identity(x)", "Neg(x)", "Identity(i)", "Mul(i, i)", "Cast(x)", *(("Size(c0)",) if carried else ())))
         held = "int64" if "i" in text.partition("(")[2] or "Size" in text else "float" if "Cast" in text else kind
         nodes.append(node(f"r{index} = {text}", **({"to": 1} if "Cast" in text else {})))
         results.append((f"r{index}", tensor_type(held, None)))
     d.attributes["body"] = graph(nodes, inputs, results)
-    d.outputs = (True,) * (carried + rows)
+    d.outputs = (True,) * (carried + listed + rows)
 
 
 def _going(d: Draw, counted: bool) -> tuple[list[onnx.NodeProto], list[onnx.NodeProto]]:

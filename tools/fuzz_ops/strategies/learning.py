@@ -133,7 +133,8 @@ def labels(d: Draw) -> None:
     if source == "string":
         d.give("X", d.words(shape, (*words, "cow")), known=False)
     else:
-        d.give("X", d.array("int64", shape, -3, 4).astype(numpy_dtype(source)) + (source == "float") * 0.5, known=False)
+        numbers = d.array("int64", shape, -3, 4).astype(numpy_dtype(source))
+        d.give("X", numbers + numbers.dtype.type(0.5) if source == "float" else numbers, known=False)
 
 
 def linear_regressor(d: Draw) -> None:
@@ -160,7 +161,8 @@ def linear_classifier(d: Draw) -> None:
     rows = d.choose((classes, 1)) if classes == 2 else classes
     _class_labels(d, classes, "classlabels_ints")
     d.attributes["coefficients"] = _numbers(d, width * rows)
-    d.attribute("intercepts", _numbers(d, rows))
+    # onnxruntime insists on them.
+    d.attributes["intercepts"] = _numbers(d, rows)
     d.attribute("multi_class", 1, 0)
     d.attribute("post_transform", *_TRANSFORMS)
     _observe(d, "X", width)
@@ -222,7 +224,7 @@ def _trees(d: Draw, width: int) -> tuple[dict[str, Any], list[tuple[int, int]], 
 
 def _holes(d: Draw, width: int, only: Sequence[str] | None = None) -> None:
     name = d.version.inputs[0].name
-    data = np.round(d.array(d.dtype(d.formal(name).type, only), _rows(d, width), -3, 3), 1)
+    data = np.round(d.array(d.dtype(d.formal(name).type, only), (d.size(0, 7), width), -3, 3), 1)
     if data.dtype.kind == "f" and d.flag():
         data = np.where(d.indices("int64", data.shape, 5, negative=False) == 0, np.nan, data).astype(data.dtype)
     d.give(name, data, known=False, static_last=True)
