@@ -57,11 +57,11 @@ def _storable(inputs: Mapping[str, Any]) -> dict[str, Array]:
     """``inputs`` as `load_inputs` reads them from an .npz; empty where one of them has no such form."""
     arrays: dict[str, Array] = {}
     for name, value in inputs.items():
-        items = value if isinstance(value, list) else []
-        if isinstance(value, dict) or any(isinstance(item, dict) for item in items):
+        items = value if isinstance(value, list) else [value]
+        if any(isinstance(item, dict) for item in items):
             return {}
         # The elements of a sequence that is empty lie along the first axis of an array.
-        arrays |= {name: np.zeros(0, np.float32)} if value == [] else leaves(name, value)
+        arrays |= leaves(name, value) if items else {name: np.zeros(0, np.float32)}
     # What NumPy's files do not know (bfloat16, float8) is exact in float32.
     return {
         name: array.astype(np.float32) if array.dtype.isbuiltin == 2 else array.astype(str) if array.dtype == object else array

@@ -3,17 +3,21 @@
 import math
 import os
 from dataclasses import replace
+from pathlib import Path
 
+import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 
 from onnx2torch_mlir.isolation import Worker
+from onnx2torch_mlir.model import read as load
+from onnx2torch_mlir.verification import load_inputs
 from tools.fuzz_ops import OUTCOMES
 from tools.fuzz_ops.case import Case, Given
-from tools.fuzz_ops.execute import judge, run
+from tools.fuzz_ops.execute import Verdict, judge, run
 from tools.fuzz_ops.hunt import hunt, targets
-from tools.fuzz_ops.known import KNOWN
-from tools.fuzz_ops.report import is_refused, records
+from tools.fuzz_ops.report import is_refused, records, write_reproducer
 from tools.fuzz_ops.strategies import UNDRAWN
 
 DRAWS = 2
@@ -77,6 +81,21 @@ def test_wrong_numbers_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdict.outcome == "differ" and verdict.failed
 
 
+def test_a_reproducer_holds_the_inputs(tmp_path: Path) -> None:
+    bf16 = np.array([1.5, -2.0, 3.0]).astype(ml_dtypes.bfloat16)
+    parts = Given([np.ones(2, np.float32), np.zeros(3, np.float32)], (), type=onnx.helper.make_sequence_type_proto(FLOATS))
+    for drawn in (replace(ADD, inputs=(given(bf16), given(bf16))), replace(ADD, op="SequenceLength", inputs=(parts,))):
+        folder = write_reproducer(tmp_path, drawn, Verdict("differ", "ran", reason="wrong"), 0)
+        assert folder is not None and "--inputs inputs.npz" in (folder / "command.sh").read_text()
+        read = load_inputs(load(folder / "model.onnx"), folder / "inputs.npz")
+        for name, value in drawn.feeds().items():
+            assert len(read[name]) == len(value)
+            assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(read[name], value, strict=True))
+
+
+FLOATS = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None)
+
+
 def abort(case: Case) -> None:
     os.abort()
 
@@ -101,8 +120,3 @@ def test_draws_are_the_same_for_the_same_seed() -> None:
     told = records([first], [])
     assert sum(item["count"] for item in told) == 4
     assert all(item["outcome"] in OUTCOMES and not math.isnan(item["since"]) for item in told)
-
-
-def test_every_known_disagreement_has_a_reason() -> None:
-    names = ("onnxruntime", "onnx.reference")
-    assert all(entry.reason and any(name.startswith(entry.reference) for name in names) for entry in KNOWN)

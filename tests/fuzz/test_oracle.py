@@ -41,6 +41,7 @@ RESTATED: tuple[tuple[Case, Any], ...] = (
     (case("Split", 1, X, split=[3], axis=1), X),
     (case("Abs", 1, X.astype(np.float64), consumed_inputs=[0]), np.abs(X)),
     (case("Upsample", 1, X[None, None], height_scale=2.0, width_scale=1.0), X[None, None].repeat(2, 2)),
+    (case("GlobalMaxPool", 22, np.zeros((0, 2, 3, 1, 4))), np.zeros((0, 2, 1, 1, 1))),
     (case("BitShift", 28, np.array([8, 9], np.uint16), np.array([1, 3], np.uint16), direction="RIGHT"), [4, 1]),
     (case("Mod", 28, X, X[0], fmod=1), np.fmod(X, X[0])),
     (case("SpaceToDepth", 28, ROW[..., None, :4], blocksize=1), ROW[..., None, :4]),

@@ -258,6 +258,17 @@ def _space_to_depth(case: Case) -> Stated | None:
     return _with(case, 13, drop=("mode",)) if case.attributes.get("mode", "DCR") == "DCR" else None
 
 
+def _global(case: Case) -> Stated | None:
+    """GlobalMaxPool-1, GlobalAveragePool-1: "equivalent to MaxPool", "AveragePool", "with kernel size equal to the spatial
+    dimension of input tensor"; onnxruntime's reductions also take tensors without elements."""
+    data = _array(case, 0)
+    if data is None:
+        return None
+    op = {"GlobalMaxPool": "ReduceMax", "GlobalAveragePool": "ReduceMean"}[case.op]
+    axes = list(range(2, data.ndim))
+    return Stated(replace(case, op=op, opset=13, attributes={"axes": axes, "keepdims": 1}), f"as {op}-13")
+
+
 _NEWEST = 10**6
 
 RULES: tuple[tuple[str, int, int, Callable[[Case], Stated | None]], ...] = (
@@ -277,6 +288,7 @@ RULES: tuple[tuple[str, int, int, Callable[[Case], Stated | None]], ...] = (
     ("Clip", 10, 1, _clip),
     ("RNN|GRU|LSTM", 6, 1, _recurrent),
     ("RNN|GRU|LSTM", _NEWEST, 14, _time_first),
+    ("GlobalMaxPool|GlobalAveragePool", _NEWEST, 1, _global),
     ("BitShift", _NEWEST, 28, _shift),
     ("Mod", _NEWEST, 28, _mod),
     ("SpaceToDepth", _NEWEST, 28, _space_to_depth),
