@@ -1,5 +1,6 @@
 """A short run of the differential tester: a few draws of every row, always the same ones. ``make fuzz`` is the long run."""
 
+import io
 import math
 import os
 from dataclasses import replace
@@ -9,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from rich.console import Console
 
 from onnx2torch_mlir.isolation import Worker
 from onnx2torch_mlir.model import read as load
@@ -16,8 +18,8 @@ from onnx2torch_mlir.verification import load_inputs
 from tools.fuzz_ops import OUTCOMES
 from tools.fuzz_ops.case import Case, Given
 from tools.fuzz_ops.execute import Verdict, judge, run
-from tools.fuzz_ops.hunt import hunt, targets
-from tools.fuzz_ops.report import is_refused, records, write_reproducer
+from tools.fuzz_ops.hunt import Hunt, hunt, targets
+from tools.fuzz_ops.report import is_refused, print_report, records, write_reproducer
 from tools.fuzz_ops.strategies import UNDRAWN
 
 DRAWS = 2
@@ -107,6 +109,31 @@ def test_a_crash_is_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
         assert judge(worker, ADD).outcome == "crash"
     finally:
         worker.close()
+
+
+def test_the_summary_counts_every_draw() -> None:
+    relu = next(item for item in targets() if item.op == "Relu")
+    verdicts = [
+        Verdict("agree", "ran", oracle="onnxruntime 1.31.1"),
+        Verdict("agree", "ran", oracle="onnxruntime 1.31.1 as Relu-13 (float64 as float32)"),
+        Verdict("refused", code="O2M-C003", reason="no"),
+        Verdict("disputed", "ran", reason="as onnx.reference; onnxruntime: 3 numbers differ"),
+        Verdict("both-refuse"),
+        Verdict("differ", "ran", reason="numbers"),
+    ]
+    console = Console(width=200, file=io.StringIO(), record=True)
+    print_report(console, [Hunt(relu, [(ADD, item) for item in verdicts], [(ADD, verdicts[-1])])], [], 3.0)
+    told = dict(line.strip().split(": ", 1) for line in console.export_text().splitlines()[-8:])
+    assert told == {
+        "rows": "1 (0 refuse by themselves, 0 have no strategy)",
+        "draws": "6 in 3 s",
+        "agreed": "2 (onnxruntime 1, onnxruntime restated, in other types 1)",
+        "refused": "1 (O2M-C003 1)",
+        "disputed": "1 (as onnx.reference 1)",
+        "no reference": "1",
+        "failed": "1 (differ 1)",
+        "kinds of failure": "1",
+    }
 
 
 def test_draws_are_the_same_for_the_same_seed() -> None:

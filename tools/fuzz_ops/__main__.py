@@ -3,6 +3,9 @@
 python -m tools.fuzz_ops                          50 draws of every row (hours on one core)
 python -m tools.fuzz_ops --op 'Reduce.*' --draws 5    some rows
 python -m tools.fuzz_ops --minutes 10 --shuffle   as far as it gets in ten minutes
+
+Most of the time goes into LLVM: ONNX2MLIR_OPT_LEVEL=0 takes half of it, and ONNX2MLIR_CACHE=DIR keeps the code of
+cases for the next run with the same seed.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from pathlib import Path
 from rich.console import Console
 
 from onnx2torch_mlir.isolation import Worker
-from tools.fuzz_ops.hunt import Hunt, Target, hunt, targets
+from tools.fuzz_ops.hunt import SHRINK_SECONDS, Hunt, Target, hunt, targets
 from tools.fuzz_ops.report import is_refused, print_report, records, write_reproducer
 
 
@@ -73,7 +76,13 @@ def hunt_all(wanted: Sequence[Target], options: argparse.Namespace) -> list[Hunt
             while (pair := waiting.get()) is not None and time.monotonic() < until:
                 index, target = pair
                 found[index] = hunt(
-                    target, worker, draws=options.draws, seed=options.seed + index, special=options.special, until=until
+                    target,
+                    worker,
+                    draws=options.draws,
+                    seed=options.seed + index,
+                    special=options.special,
+                    until=until,
+                    shrink_seconds=options.shrink,
                 )
                 if options.verbose:
                     outcomes = [verdict.outcome for _, verdict in found[index].drawn]
@@ -102,6 +111,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="worker processes")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after this time")
+    parser.add_argument("--shrink", type=float, default=SHRINK_SECONDS, metavar="SECONDS", help="to make a failure smaller")
     parser.add_argument("--shuffle", action="store_true", help="rows in the order of the seed")
     parser.add_argument("--special", action="store_true", help="floats that are NaN or infinite too")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the records")

@@ -103,10 +103,15 @@ def _totals(hunts: Sequence[Hunt], skipped: Sequence[Target], seconds: float) ->
 
 
 def _counted(names: Iterable[str]) -> str:
-    """The total, and what it is made of; versions of references and what they were restated as do not tell apart."""
-    counts = Counter(_KIND.sub(r"\1", name) for name in names)
+    """The total, and what it is made of."""
+    counts = Counter(map(_kind, names))
     parts = ", ".join(f"{name} {count}" for name, count in counts.most_common())
     return f"{counts.total()} ({parts})" if parts else "0"
 
 
-_KIND = re.compile(r"^(onnx\w*(?:\.\w+)?) [\d.]+\w*")
+def _kind(name: str) -> str:
+    """The name of a reference without versions and types, of anything else as it is."""
+    found = re.fullmatch(r"(onnx\w*(?:\.\w+)?) \d[\w.]*( as \w+-\d+.*?)?( \(.* as .*\))?", name)
+    if found is None:
+        return name
+    return ", ".join(filter(None, (f"{found[1]}{' restated' if found[2] else ''}", "in other types" if found[3] else "")))
