@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +25,8 @@ class EagerProgram:
         self.inputs = program.flat_inputs
         self.outputs = program.flat_outputs
         self._exported = program.exported
-
-    @functools.cached_property
-    def _module(self) -> Any:
-        module = self._exported.module(check_guards=False)
-        _take_any_length(module)
-        return module
+        held = program.exported.state_dict
+        self._weights = [held[name] for name in program.exported.graph_signature.buffers]
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
         """The outputs in order for ``inputs``, by name or in order.
@@ -53,23 +47,23 @@ class EagerProgram:
             tensors.append(from_numpy(array, spec.dtype))
         try:
             with torch.no_grad():
-                results = self._module(*tensors)
+                results = _Evaluator(self._exported.graph_module).run(*self._weights, *tensors)
         except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError) as error:
             first_line = next(iter(str(error).strip().splitlines()), "")
             raise refuse("O2M-X002", f"eager PyTorch: {type(error).__name__}: {first_line}") from error
         return [_array(result, spec) for result, spec in zip(results, self.outputs, strict=True)]
 
 
-def _take_any_length(module: torch.nn.Module) -> None:
-    """Replace torch's scan by `_scan` in a program and in copies of its sub-programs, which hold no weights."""
-    for name, part in list(module.named_children()):
-        if isinstance(part, torch.fx.GraphModule):
-            setattr(module, name, copy.deepcopy(part))
-            _take_any_length(getattr(module, name))
-    if isinstance(module, torch.fx.GraphModule):
-        for node in module.graph.find_nodes(op="call_function", target=torch.ops.higher_order.scan):
-            node.target = _scan
-        module.recompile()
+class _Evaluator(torch.fx.Interpreter):
+    """Runs a graph node by node, and the graphs of its control flow in the same way: nothing is generated or copied."""
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        found = super().get_attr(target, args, kwargs)
+        return _Evaluator(found).run if isinstance(found, torch.fx.GraphModule) else found
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        target = _scan if target is torch.ops.higher_order.scan else target
+        return super().call_function(target, args, kwargs)
 
 
 def _scan(combine: Any, init: Sequence[Any], xs: Sequence[Any], additional: Sequence[Any]) -> Any:
