@@ -76,7 +76,7 @@ class Support:
     @property
     def refused(self) -> bool:
         """Whether the row refuses the operator, or nothing speaks for it."""
-        return self.resolution.outcome not in (Mapped.ROW, Mapped.FUNCTION)
+        return self.resolution.outcome not in (Mapped.ROW, Mapped.FUNCTION, Mapped.HOST)
 
     @property
     def deprecated(self) -> bool:
@@ -93,7 +93,11 @@ class Support:
 
     def how(self) -> str:
         """In words what is done with the operator."""
-        texts = {Mapped.ROW: "an implementation of its own", Mapped.FUNCTION: "through ONNX's function body"}
+        texts = {
+            Mapped.ROW: "an implementation of its own",
+            Mapped.FUNCTION: "through ONNX's function body",
+            Mapped.HOST: f"on the host: {self.resolution.reason}",
+        }
         return texts.get(self.resolution.outcome, f"refused: {self.resolution.reason}")
 
     def as_dict(self) -> dict[str, Any]:
@@ -219,7 +223,7 @@ def build(table: SpecTable | None = None, ledger: Ledger | None = None, measured
 
 def _implementation(resolution: Resolution) -> tuple[str, int]:
     row = resolution.row
-    if row is not None and resolution.outcome in (Mapped.ROW, Mapped.REFUSED):
+    if row is not None and resolution.outcome in (Mapped.ROW, Mapped.HOST, Mapped.REFUSED):
         return str(resolution.outcome), row.since
     return str(resolution.outcome), resolution.version.since_version
 
