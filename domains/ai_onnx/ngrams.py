@@ -45,12 +45,13 @@ def tf_idf_vectorizer(
     """[rows, columns], or [columns] for a vector: counts of n-grams, or their presence (IDF), times ``weights``.
 
     Tokens of an n-gram may lie up to ``max_skip_count`` others apart, equally far; one of a single token counts once.
-    ``weights`` belong to columns, as in onnxruntime.
+    ``weights`` belong to the n-grams of the pool, in its order.
 
     Source: ONNX TfIdfVectorizer.
 
     Raises:
-        Refusal: O2M-C003 for a pool of strings, O2M-C005 where the attributes do not fit together.
+        Refusal: O2M-C003 for a pool of strings and for n-grams of several weights in one column, O2M-C005 where the
+            attributes do not fit together.
     """
     if pool_strings:
         raise refuse("O2M-C003", "a pool of strings has no place in a tensor program", case="pool_strings")
@@ -63,8 +64,8 @@ def tf_idf_vectorizer(
     if not ngram_indexes or min(ngram_indexes) < 0:
         raise refuse("O2M-C005", "ngram_indexes is empty or negative", case="ngram_indexes")
     columns = max(ngram_indexes) + 1
-    if weights and len(weights) < columns:
-        raise refuse("O2M-C005", f"{len(weights)} weights for {columns} columns", case="weights")
+    if weights and len(weights) < len(ngram_indexes):
+        raise refuse("O2M-C005", f"{len(weights)} weights for {len(ngram_indexes)} n-grams", case="weights")
     matrix = g.cast(x if x.rank == 2 else g.reshape(x, [1, D.product(x.shape)]), torch.int64)
     grams = _grams(pool_int64s or [], ngram_counts, ngram_indexes)
     tokens = sorted({token for length in grams.values() for gram in length.tokens for token in gram})
@@ -83,7 +84,7 @@ def tf_idf_vectorizer(
     if mode == "IDF":
         result = g.cast(g.binary("gt", result, 0), torch.float32)
     if mode != "TF" and weights:
-        result = g.mul(result, g.known(torch.tensor(weights[:columns], dtype=torch.float32)))
+        result = g.mul(result, g.known(_by_column(weights, ngram_indexes, columns)))
     return result if x.rank == 2 else g.reshape(result, [columns])
 
 
@@ -110,6 +111,15 @@ def _grams(pool: Sequence[int], starts: Sequence[int], columns: Sequence[int]) -
         if tokens:
             result[length] = Grams(tokens, list(own))
     return result
+
+
+def _by_column(weights: Sequence[float], indexes: Sequence[int], columns: int) -> torch.Tensor:
+    """The weight of each column, which is that of its n-gram; 1 for a column without any."""
+    found: dict[int, float] = {}
+    for column, weight in zip(indexes, weights, strict=False):
+        if found.setdefault(column, weight) != weight:
+            raise refuse("O2M-C003", f"column {column} counts n-grams of different weights", case="weights")
+    return torch.tensor([found.get(column, 1.0) for column in range(columns)], dtype=torch.float32)
 
 
 def _hits(g: ProgramBuilder, numbered: Value, grams: Grams, tokens: Sequence[int], distance: int, missing: int) -> Value:

@@ -30,3 +30,9 @@ def test_counts(mode: str, shortest: int, longest: int, skipped: int) -> None:
     for position, data in enumerate(INPUTS):
         agrees("TfIdfVectorizer", [data], opset=9, dynamic=bool(position % 2), **attributes)
     agrees("TfIdfVectorizer", [ROWS], opset=21, dynamic=True, **attributes)
+
+
+def test_weights_are_those_of_the_n_grams() -> None:
+    pool: dict[str, Any] = {"ngram_counts": [0, 1], "ngram_indexes": [2, 0, 1], "pool_int64s": [7, 7, 8, 8, 7]}
+    lengths = {"min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0}
+    agrees("TfIdfVectorizer", [np.array([8, 7, 8, 8])], opset=9, mode="TFIDF", weights=[10.0, 20.0, 30.0], **pool, **lengths)
