@@ -145,7 +145,9 @@ class Draw:
     def words(self, shape: Sequence[int], options: Sequence[str]) -> Array:
         """An array of strings."""
         rng = np.random.default_rng(self.integer(0, 2**16))
-        return np.array(list(options), object)[rng.integers(0, len(options), tuple(shape))].reshape(tuple(shape))
+        found = np.empty(tuple(shape), object)
+        found.reshape(-1)[:] = rng.choice(np.array(list(options), object), found.size)
+        return found
 
     def indices(self, dtype: str, shape: Sequence[int], size: int, *, negative: bool = True) -> Array:
         """Indices into a dim of ``size``, which is not 0."""

@@ -18,7 +18,7 @@ def normalizer(d: Draw) -> None:
     d.attribute("is_case_sensitive", 1, 0)
     d.attribute("stopwords", ["cat", "dog"], ["DOG", "été"])
     shape = (d.size(1, 7),) if d.flag() else (1, d.size(1, 7))
-    d.give("X", d.words(shape, _WORDS), known=False)
+    d.give("X", d.words(shape, _WORDS), known=False, static=len(shape) == 2)
 
 
 def concat(d: Draw) -> None:
