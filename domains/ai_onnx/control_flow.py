@@ -12,9 +12,11 @@ from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.carrying import Carried, Step, branch
 from onnx2torch_mlir.core.composites import Anything
 from onnx2torch_mlir.core.dims import maximum
-from onnx2torch_mlir.core.loops import no_trips, repeat, settle
+from onnx2torch_mlir.core.loops import Turn, no_trips, settle
+from onnx2torch_mlir.core.repetition import repeat
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.subprograms import Body, SubGraph
+from onnx2torch_mlir.core.subprograms import cond as either
 from onnx2torch_mlir.core.subprograms import scan as scan_operator
 from onnx2torch_mlir.core.values import Value
 
@@ -75,12 +77,38 @@ def _rolled(g: ProgramBuilder, limit: Value | None, start: Value, carried: list[
     turn = settle(g, step, carried)
     if trips is not None and isinstance(trips[0], int) and trips[0] <= 0:
         return [*carried, *no_trips(g, turn)]
+    if turn.peeled:
+        return _peeled(g, limit, start, carried, step, turn)
     if limit is not None and turn.goes_on and not turn.grows(carried) and not turn.pinned and turn.stacks_evenly(g):
         return _counted(g, _count(g, limit, start), carried, step)
     carries, stacked = repeat(g, limit, start, step, carried, turn)
     if limit is not None and turn.goes_on and stacked:
         g.require_equal(stacked[0].shape[0], _count(g, limit, start), f"trips of {g.origin}")
     return [*carries, *stacked]
+
+
+def _peeled(
+    g: ProgramBuilder, limit: Value | None, start: Value, carried: list[Value], step: Body, turn: Turn
+) -> list[Value]:
+    """The first turn, in which sizes of 1 are broadcast, then a loop of the others; or none at all."""
+    runs = start if limit is None else g.binary("logical_and", start, g.binary("gt", limit, 0))
+
+    def later(b: ProgramBuilder, values: list[Value]) -> list[Value]:
+        with b.turn(b.scalar(1, torch.int64)):
+            return step(b, [b.add(values[0], 1), *values[1:]])
+
+    def some(b: ProgramBuilder, _: list[Value]) -> list[Value]:
+        number = b.scalar(0, torch.int64)
+        with b.turn(number):
+            go_on, *results = step(b, [number, *carried])
+        now, rows = results[: len(carried)], results[len(carried) :]
+        others = _rolled(b, None if limit is None else b.sub(limit, 1), b.reshape(go_on, []), now, later)
+        stacked = zip(rows, others[len(carried) :], strict=True)
+        return [*others[: len(carried)], *(b.cat([b.unsqueeze(row, 0), rest], 0) for row, rest in stacked)]
+
+    if runs.known() is True:
+        return some(g, [])
+    return either(g, runs, (some, lambda b, _: [*carried, *no_trips(b, turn)]))
 
 
 def _unrolled(g: ProgramBuilder, trips: int, carried: list[Any], step: Step) -> list[Any]:

@@ -42,6 +42,19 @@ def trips(**others: Any) -> list[Feeds]:
 
 LOOPS = [
     ControlCase(
+        "broadcast_by_the_first_turns",
+        """g (int64 m, float[1, 3] x, float[N, 1] y) => (float[A, 3] last, float[B, C] late, float[T, 3] sums) {
+            last, late, sums = Loop <body = b (int64 i, bool on, float[?, 3] a, float[?, ?] l)
+                => (bool go, float[?, 3] c, float[?, ?] k, float[3] sum) {
+                go = Identity(on)
+                c = Add(a, y)
+                k = Add(l, a)
+                sum = ReduceSum<keepdims = 0>(c, axis)
+            }> (m, , x, x)
+        }""".replace("last, late, sums =", "axis = Constant <value_ints = [0]> ()\n            last, late, sums =", 1),
+        trips(x=f32(1, 3), y=f32(4, 1)) + trips(x=f32(1, 3), y=f32(1, 1)),
+    ),
+    ControlCase(
         "counted",
         """g (int64 m, float[N] x) => (float[N] last, float[T, N] rows) {
             last, rows = Loop <body = b (int64 i, bool on, float[N] a) => (bool go, float[N] c, float[N] row) {
