@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.hosting.maps import TAKES_A_MAP, MapSession
 from onnx2torch_mlir.hosting.partition import Segment
 from onnx2torch_mlir.hosting.sessions import EvaluatorSession, HostSession, OnnxruntimeSession
 from onnx2torch_mlir.model import Kind, LoadedModel, ValueType, extract, node_ref, values_read
@@ -38,6 +39,8 @@ class HostStep:
     @functools.cached_property
     def _pieces(self) -> list[_Piece]:
         """Sessions that run one after the other: one for all nodes, or one for each where onnxruntime refuses some."""
+        if any(map(_takes_a_map, self.nodes)):
+            return [self._alone(node) for node in self.nodes]
         try:
             return [self._piece(self.nodes, self.inputs, self.outputs, OnnxruntimeSession)]
         except Exception:
@@ -48,7 +51,7 @@ class HostStep:
         inputs = tuple(value.name or "" for value in outer if not _is_constant(value))
         outputs = tuple(value.name for value in node.outputs if value.name)
         try:
-            return self._piece((node,), inputs, outputs, OnnxruntimeSession)
+            return self._piece((node,), inputs, outputs, MapSession if _takes_a_map(node) else OnnxruntimeSession)
         except Exception as error:
             why = _first_line(error)
         try:
@@ -92,6 +95,10 @@ class HostStep:
                 raise refuse("O2M-X002", reason, node=node_ref(piece.nodes[0]), case="host") from error
             known.update(zip(piece.outputs, map(settled, results), strict=True))
         return {name: known[name] for name in self.outputs}
+
+
+def _takes_a_map(node: ir.Node) -> bool:
+    return node.domain == "ai.onnx.ml" and node.op_type in TAKES_A_MAP
 
 
 def _is_constant(value: ir.Value) -> bool:

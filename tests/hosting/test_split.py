@@ -186,6 +186,26 @@ def test_maps_as_outputs_and_inputs() -> None:
     agrees(proto, {"m": {"a": 3.0, "c": 7.0}})
 
 
+MAPS: list[tuple[str, int, dict[Any, Any], dict[str, Any], list[Any]]] = [
+    # the operator, the type of values, the map, the attributes, the row
+    ("DictVectorizer", T.DOUBLE, {5: 0.1, 7: 2.0}, {"int64_vocabulary": [7, 1, 5]}, [2.0, 0.0, 0.1]),
+    ("DictVectorizer", T.FLOAT, {}, {"int64_vocabulary": [7]}, [0.0]),
+    ("DictVectorizer", T.STRING, {7: "a"}, {"int64_vocabulary": [1, 7]}, ["", "a"]),
+    ("CastMap", T.STRING, {4: "1.5", 1: "-2"}, {}, [-2.0, 1.5]),
+    ("CastMap", T.STRING, {4: "15", 1: "-2"}, {"cast_to": "TO_INT64", "map_form": "SPARSE", "max_map": 3}, [0, -2, 0]),
+    ("CastMap", T.FLOAT, {0: 1.0}, {"cast_to": "TO_STRING", "map_form": "SPARSE", "max_map": 2}, ["1.000000", "0.f"]),
+    ("CastMap", T.STRING, {0: "x"}, {"cast_to": "TO_STRING", "map_form": "SPARSE", "max_map": 2}, ["x", "0.f"]),
+]
+
+
+@pytest.mark.parametrize(("op", "kind", "held", "attributes", "row"), MAPS)
+def test_maps_that_onnxruntime_does_not_take(op: str, kind: int, held: Any, attributes: Any, row: list[Any]) -> None:
+    map_type = helper.make_map_type_proto(T.INT64, helper.make_tensor_type_proto(kind, []))
+    proto = model([node(op, "m", "y", ML, **attributes)], [helper.make_value_info("m", map_type)], ["y"])
+    [result] = o2m.compile(proto).run({"m": held})
+    assert result.tolist() == [row if result.dtype != np.float32 else [np.float32(item) for item in row]]
+
+
 def test_an_unknown_rank_is_a_finding() -> None:
     nodes = [node("Reshape", "s shape", "a"), node("Equal", "a a", "b"), node("Cast", "b", "y", to=1), node("Neg", "y", "z")]
     proto = model(nodes, [tensor("s", T.STRING, "N"), tensor("shape", T.INT64, "K")], ["z"])
