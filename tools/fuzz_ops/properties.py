@@ -28,7 +28,11 @@ def property_of(case: Case) -> Property | None:
 
 def formula_of(case: Case) -> Callable[[Case], list[Any]] | None:
     """The results of ``case`` by a formula of our own, for an operator that no reference knows."""
-    return None if case.op == "Dropout" and case.opset >= 7 else _FORMULAS.get((case.domain, case.op))
+    if case.op == "Dropout" and case.opset >= 7:
+        return None
+    if case.op in ("DictVectorizer", "CastMap") and _is_taken(case):
+        return None
+    return _FORMULAS.get((case.domain, case.op))
 
 
 # Random numbers
@@ -206,8 +210,33 @@ def _optional(case: Case) -> list[Any]:
     return [told[name] for name in case.around.results or ("out0",)]
 
 
+def _is_taken(case: Case) -> bool:
+    """Whether onnxruntime takes the map from Python."""
+    held = case.given["in0"]
+    assert held.type is not None
+    return bool(held.array) and held.type.map_type.value_type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+
+
+def _mapped(case: Case) -> list[Any]:
+    """DictVectorizer and CastMap: what a map holds, in a row."""
+    held = case.given["in0"]
+    assert held.type is not None
+    values = held.type.map_type.value_type.tensor_type.elem_type
+    if case.op == "DictVectorizer":
+        words = next(value for name, value in case.attributes.items() if name.endswith("vocabulary"))
+        return [np.array([[held.array.get(word, 0) for word in words]], helper.tensor_dtype_to_np_dtype(values))]
+    kind = case.attributes.get("cast_to", "TO_FLOAT")
+    sparse = case.attributes.get("map_form") == "SPARSE"
+    keys = range(case.attributes["max_map"]) if sparse else sorted(held.array)
+    empty = "0.f" if kind == "TO_STRING" else 0
+    row = [held.array.get(key, empty) for key in keys]
+    return [np.array([row], object) if kind == "TO_STRING" else np.array([row], "f" if kind == "TO_FLOAT" else np.int64)]
+
+
 _FORMULAS: dict[tuple[str, str], Callable[[Case], list[Any]]] = {
     ("ai.onnx.preview.training", "Gradient"): _gradient,
     ("ai.onnx", "Dropout"): _kept,
     ("ai.onnx", "Optional"): _optional,
+    ("ai.onnx.ml", "DictVectorizer"): _mapped,
+    ("ai.onnx.ml", "CastMap"): _mapped,
 }
