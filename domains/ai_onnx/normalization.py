@@ -229,6 +229,18 @@ def lp_normalization(g: ProgramBuilder, x: Value, *, axis: int = -1, p: int = 2)
     return g.cast(g.div(data, norm), x.dtype)
 
 
+def mean_variance_normalization(g: ProgramBuilder, x: Value, *, axes: list[int]) -> Value:
+    """``x`` less its mean over ``axes``, by its standard deviation there.
+
+    Source: ONNX MeanVarianceNormalization, whose function body is written for float32 alone.
+    """
+    data = g.cast(x, compute_dtype(x))
+    where = sorted({first_axis(axis, x.rank) for axis in axes})
+    centred = g.sub(data, g.mean(data, where, True))
+    deviation = g.unary("sqrt", g.mean(g.mul(centred, centred), where, True))
+    return g.cast(g.div(centred, g.add(deviation, 1e-9)), x.dtype)
+
+
 def lrn(
     g: ProgramBuilder, x: Value, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
 ) -> Value:

@@ -206,3 +206,9 @@ def test_lp_normalization(p: int) -> None:
 
 def test_mean_variance_normalization() -> None:
     agrees("MeanVarianceNormalization", [floats(2, 3, 4, 2)], opset=13, rtol=1e-4, atol=1e-5)
+    data = floats(2, 3, 4)
+    expected = (data - data.mean((0, 1), keepdims=True)) / data.std((0, 1), keepdims=True)
+    for dtype, rtol in ((np.float64, 1e-6), (np.float16, 4e-3)):
+        given = [data.astype(dtype)]
+        wanted = [expected.astype(dtype)]
+        agrees("MeanVarianceNormalization", given, opset=9, axes=[-2, 0], dynamic=True, expected=wanted, rtol=rtol, atol=rtol)
