@@ -4,8 +4,9 @@ A *context* is one call's private block of memory, zeroed by the caller once and
 of memory are 64-byte aligned and have a header before them. Both are laid out in layout.py.
 
 Live blocks form a list from the newest to the oldest, so "all that were made since" is the head of the list. Freed
-blocks are kept for reuse: fresh pages from the system cost more than most operators. At the end of a call the blocks
-that the call did not use are given back.
+blocks are kept for reuse: fresh pages from the system cost more than most operators. Sizes are rounded up to a quarter of
+the power of two below them (of which only what is used takes pages), so that a value which grows from turn to turn of a loop
+finds its old blocks again. At the end of a call the blocks that the call did not use are given back.
 """
 
 from __future__ import annotations
@@ -89,7 +90,6 @@ FUNCTIONS = f"""
   func.func private @o2m_alloc(%ctx: !llvm.ptr, %size: i64) -> !llvm.ptr {{
     %null = llvm.mlir.zero : !llvm.ptr
     %one = arith.constant 1 : i64
-    %round = arith.constant 63 : i64
     %mask = arith.constant -64 : i64
     %limit = arith.constant {1 << 46} : i64
     %bad = arith.cmpi ugt, %size, %limit : i64
@@ -98,8 +98,16 @@ FUNCTIONS = f"""
       func.call @o2m_fail(%ctx, %oom) : (!llvm.ptr, i64) -> ()
     }}
     %positive = arith.maxui %size, %one : i64
-    %padded = arith.addi %positive, %round : i64
-    %need = arith.andi %padded, %mask : i64
+    %zeros = "llvm.intr.ctlz"(%positive) <{{is_zero_poison = false}}> : (i64) -> i64
+    %top = arith.constant 61 : i64
+    %places = arith.subi %top, %zeros : i64
+    %line = arith.constant 6 : i64
+    %digits = arith.maxsi %places, %line : i64
+    %step = arith.shli %one, %digits : i64
+    %below = arith.subi %step, %one : i64
+    %padded = arith.addi %positive, %below : i64
+    %over = arith.andi %padded, %below : i64
+    %need = arith.subi %padded, %over : i64
     %twice = arith.addi %need, %need : i64
     {_field("freep", "%ctx", FREE)}
     %free = llvm.load %freep : !llvm.ptr -> !llvm.ptr
