@@ -172,14 +172,40 @@ def _body(
     if not schema.has_context_dependent_function:
         return None
     chosen = _choose(schema.context_dependent_function_opset_versions, version)
-    types = [b"" if type_ is None else type_.to_proto().SerializeToString() for type_ in input_types]
+    floating = _floating(schema, input_types)
+    types = [b"" if type_ is None else type_.to_proto().SerializeToString() for type_ in floating]
     call = ir.serde.serialize_node(node).SerializeToString()
     encoded = schema.get_context_dependent_function_with_opset_version(chosen, call, types)
     if not encoded:
         return None
     proto = onnx.FunctionProto()
     proto.ParseFromString(encoded)
+    for index, (given, taken) in enumerate(zip(input_types, floating, strict=True)):
+        if given is not taken and taken is not None:
+            _cast_first(proto, proto.input[index], int(taken.dtype or 0))
     return proto
+
+
+_HOLDS_INFINITY = {("", "Attention"): 3}
+"""Inputs into whose type a body casts -infinity, which no integer holds: the mask, to which integers may be added."""
+
+
+def _floating(schema: Any, input_types: Sequence[ValueType | None]) -> list[ValueType | None]:
+    """The types to make a body for: floats for integers that would have to hold -infinity."""
+    types = list(input_types)
+    index = _HOLDS_INFINITY.get((schema.domain, schema.name), len(types))
+    given = types[index] if index < len(types) else None
+    if given is not None and given.dtype is not None and given.dtype.is_integer():
+        double = types[0] is not None and types[0].dtype is ir.DataType.DOUBLE
+        types[index] = dataclasses.replace(given, dtype=ir.DataType.DOUBLE if double else ir.DataType.FLOAT)
+    return types
+
+
+def _cast_first(proto: onnx.FunctionProto, name: str, element: int) -> None:
+    """Let the body read its input ``name`` in the type ``element``."""
+    for inner in proto.node:
+        inner.input[:] = [f"{name}_floating" if read == name else read for read in inner.input]
+    proto.node.insert(0, onnx.helper.make_node("Cast", [name], [f"{name}_floating"], to=element))
 
 
 @lru_cache(maxsize=256)

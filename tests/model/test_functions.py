@@ -250,6 +250,20 @@ def test_a_body_without_imports_of_its_own_has_versions() -> None:
     assert body is not None and all(n.version is not None for n in body.all_nodes())
 
 
+@pytest.mark.parametrize(("element", "wide"), [(T.FLOAT16, T.FLOAT), (T.DOUBLE, T.DOUBLE)])
+def test_the_body_of_attention_adds_infinities_to_an_integer_mask_as_a_float(element: int, wide: int) -> None:
+    names = ["q", "k", "v", "mask"]
+    proto = model(
+        [node("Attention", "q k v mask", "y", is_causal=1)], inputs=[info(n) for n in names], opsets=[("", 24)]
+    )
+    types = [ValueType(n, dtype=ir.DataType(element), shape=(1, 1, 2, 2)) for n in names[:3]]
+    types.append(ValueType("mask", dtype=ir.DataType.INT32, shape=(2, 2)))
+    body = function_body("", "Attention", 24, read(proto).ir.graph[0], types)
+    assert body is not None
+    (reader,) = body.inputs[3].consumers()
+    assert reader.op_type == "Cast" and reader.attributes["to"].value == wide
+
+
 def test_extract_keeps_only_what_is_needed() -> None:
     then = graph([node("Add", "x w", "e")], outputs=[info("e")])
     proto = model(
