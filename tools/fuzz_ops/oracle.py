@@ -14,7 +14,7 @@ import numpy as np
 from onnx2torch_mlir.hosting import OnnxruntimeSession
 from tools.fuzz_ops.case import Case
 from tools.fuzz_ops.properties import formula_of
-from tools.fuzz_ops.restate import Stated, restated
+from tools.fuzz_ops.restate import Stated, detour, restated
 from tools.fuzz_ops.widen import Unsuitable, Wanted, declared, held_by_float, narrowed, widened
 
 
@@ -46,7 +46,9 @@ def oracle(case: Case) -> Oracle:
         return Oracle("a formula", case, [Wanted(value) for value in formula(case)])
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        found = _plain(case) or next(_elsewhere(case), None) or _by_parts(case)
+        around = detour(case)
+        found = _plain(case) if around is None else _stated(case, around, around.case, declared(case))
+        found = found or next(_elsewhere(case), None) or _by_parts(case)
         if found is not None:
             return found
         run = run_reference(case.model(), case.feeds())

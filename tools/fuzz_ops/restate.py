@@ -258,6 +258,41 @@ def _space_to_depth(case: Case) -> Stated | None:
     return _with(case, 13, drop=("mode",)) if case.attributes.get("mode", "DCR") == "DCR" else None
 
 
+def _image(case: Case) -> Stated | None:
+    """Resize-11: "resized along each spatial dimension"; an axis of one element more changes nothing, and onnxruntime
+    interpolates along the last two axes, not along the only one."""
+    data, roi, scales, sizes = [*_arrays(case), None, None, None][:4]
+    if data is None or data.ndim != 1 or (roi is not None and roi.size):
+        return None
+    scales = None if scales is None or not scales.size else np.concatenate([np.ones(1, np.float32), scales])
+    sizes = None if sizes is None else np.concatenate([np.ones(1, np.int64), sizes])
+    stated = _giving(_with(case, case.opset, drop=("axes",)), [data[None], np.zeros(0, np.float32), scales, sizes])
+    given = tuple(item and replace(item, known=index > 0) for index, item in enumerate(stated.case.inputs))
+    inner = replace(stated.case, inputs=given)
+    return replace(stated, case=inner, how=f"{stated.how} of rank 2", finish=lambda results: [item[0] for item in results])
+
+
+def _from_the_front(case: Case) -> Stated | None:
+    """ReduceSum-13: "Accepted range is [-r, r-1]"; onnxruntime does not count from the back in tensors without elements."""
+    data, axes = _array(case, 0), case.attributes.get("axes", _array(case, 1))
+    if data is None or data.size or axes is None or not any(axis < 0 for axis in axes):
+        return None
+    front = [int(axis) % data.ndim for axis in axes]
+    if "axes" in case.attributes:
+        return _with(case, case.opset, axes=front)
+    return _giving(_with(case, case.opset), [data, np.array(front, np.int64)])
+
+
+def _single(case: Case) -> Stated | None:
+    """MeanVarianceNormalization-13: "(X-EX)/sqrt(E(X-EX)^2)" of single numbers is 0; onnxruntime rounds the difference of
+    their equal squares below 0, and its root is NaN."""
+    data = _array(case, 0)
+    if data is None or any(data.shape[axis] != 1 for axis in case.attributes.get("axes", (0, 2, 3))):
+        return None
+    stated = _giving(Stated(replace(case, op="Sub", opset=14, attributes={}), "as Sub-14"), [data, data])
+    return stated if np.isfinite(data.astype(np.float64)).all() else None
+
+
 def _global(case: Case) -> Stated | None:
     """GlobalMaxPool-1, GlobalAveragePool-1: "equivalent to MaxPool", "AveragePool", "with kernel size equal to the spatial
     dimension of input tensor"; onnxruntime's reductions also take tensors without elements."""
@@ -289,8 +324,21 @@ RULES: tuple[tuple[str, int, int, Callable[[Case], Stated | None]], ...] = (
     ("RNN|GRU|LSTM", 6, 1, _recurrent),
     ("RNN|GRU|LSTM", _NEWEST, 14, _time_first),
     ("GlobalMaxPool|GlobalAveragePool", _NEWEST, 1, _global),
+    ("Resize", _NEWEST, 11, _image),
     ("BitShift", _NEWEST, 28, _shift),
     ("Mod", _NEWEST, 28, _mod),
     ("SpaceToDepth", _NEWEST, 28, _space_to_depth),
 )
 """What operator, until and since which opset, and how it is stated."""
+
+DETOURS: tuple[tuple[str, Callable[[Case], Stated | None]], ...] = (
+    ("Reduce.*", _from_the_front),
+    ("MeanVarianceNormalization", _single),
+)
+"""Nodes of which onnxruntime gives something wrong as they stand: what operator, and how it is stated instead."""
+
+
+def detour(case: Case) -> Stated | None:
+    """How to state ``case`` for onnxruntime, which is wrong about it as it stands; None where it is not."""
+    found = (rule(case) for op, rule in DETOURS if case.domain == DEFAULT_DOMAIN and re.fullmatch(op, case.op))
+    return next(filter(None, found), None)
