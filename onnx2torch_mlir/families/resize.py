@@ -137,7 +137,7 @@ def upsample_planes(g: ProgramBuilder, x: Value, *, height_scale: float, width_s
 
 
 def _coordinate_dtype(dtype: torch.dtype) -> torch.dtype:
-    return torch.float64 if dtype is torch.float64 else torch.float32
+    return torch.float64 if dtype in (torch.float64, torch.complex128) else torch.float32
 
 
 def _by_scale(g: ProgramBuilder, size: Dim, scale: Value) -> tuple[Dim, Value]:
@@ -187,14 +187,14 @@ def apply(g: ProgramBuilder, x: Value, resized: Sequence[ResizedAxis], method: M
     """``x`` with the axes of ``resized`` made anew.
 
     Raises:
-        Refusal: O2M-C005 for a mode that ONNX does not know, O2M-C003 for interpolated truth values or complex numbers.
+        Refusal: O2M-C005 for a mode that ONNX does not know, O2M-C003 for interpolated truth values.
     """
     if method.mode not in MODES:
         raise refuse("O2M-C005", f"unknown mode {method.mode}", case=f"mode={method.mode}")
     if method.antialias and method.mode == "nearest":
         raise refuse("O2M-C005", "antialias has no meaning in nearest mode", case="antialias=1")
-    if method.mode != "nearest" and (x.dtype is torch.bool or x.dtype.is_complex):
-        raise refuse("O2M-C003", f"{method.mode} interpolation of {x.dtype}", case=f"mode={method.mode}")
+    if method.mode != "nearest" and x.dtype is torch.bool:
+        raise refuse("O2M-C003", f"{method.mode} interpolation of truth values", case=f"mode={method.mode}")
     places = {item.axis: coordinates(g, item, method.coordinate_transformation_mode) for item in resized}
     if method.mode == "nearest":
         result = x
@@ -209,7 +209,7 @@ def apply(g: ProgramBuilder, x: Value, resized: Sequence[ResizedAxis], method: M
         beyond = outside(g, places[item.axis], item.size)
         beyond = g.reshape(beyond, [item.places, *[1] * (x.rank - 1 - item.axis)])
         value = method.extrapolation_value
-        fill = g.scalar(value if x.dtype.is_floating_point else int(value), x.dtype)
+        fill = g.scalar(value if x.dtype.is_floating_point or x.dtype.is_complex else int(value), x.dtype)
         result = g.where(beyond, fill, result)
     return result
 
@@ -217,9 +217,8 @@ def apply(g: ProgramBuilder, x: Value, resized: Sequence[ResizedAxis], method: M
 def _interpolated(
     g: ProgramBuilder, x: Value, resized: Sequence[ResizedAxis], places: dict[int, Value], method: Method
 ) -> Value:
-    dtype = _coordinate_dtype(x.dtype)
-    integral = not x.dtype.is_floating_point
-    result = g.cast(x, dtype)
+    integral = not (x.dtype.is_floating_point or x.dtype.is_complex)
+    result = x if x.dtype.is_complex else g.cast(x, _coordinate_dtype(x.dtype))
     by_taps: list[tuple[ResizedAxis, list[Tap]]] = []
     for item in reversed(resized):
         where = places[item.axis]
@@ -248,7 +247,7 @@ def _interpolated(
 
 def _by_matrix(g: ProgramBuilder, x: Value, axis: int, matrix: Value) -> Value:
     last = x.rank - 1
-    product = g.matmul(g.transpose(x, axis, last), g.permute(matrix, [1, 0]))
+    product = g.matmul(g.transpose(x, axis, last), g.permute(g.cast(matrix, x.dtype), [1, 0]))
     return g.transpose(product, axis, last)
 
 
@@ -266,10 +265,9 @@ def _by_all_taps(g: ProgramBuilder, x: Value, axes: Sequence[tuple[ResizedAxis, 
             weight = along if weight is None else g.mul(weight, along)
             hides = hides or item.scale.known() is None
         assert weight is not None
-        term = g.mul(part, weight)
+        term = g.mul(part, g.cast(weight, x.dtype))
         if hides:
-            zero = g.scalar(0.0, x.dtype)
-            term = g.where(g.call("aten.eq.Tensor", weight, zero), zero, term)
+            term = g.where(g.binary("eq", weight, 0.0), g.scalar(0.0, x.dtype), term)
         total = term if total is None else g.add(total, term)
     assert total is not None
     return total

@@ -41,7 +41,7 @@ def sampled(g: ProgramBuilder, x: Value, taps: Sequence[Sequence[Tap]]) -> Value
         index = g.expand(g.unsqueeze(flat, 1), [*x.shape[:2], flat.shape[1]])
         part: Value = g.call("aten.gather.default", planes, 2, index)
         if weight is not None:
-            part = g.mul(part, g.unsqueeze(weight, 1))
+            part = g.mul(part, g.cast(g.unsqueeze(weight, 1), x.dtype))
         total = part if total is None else g.add(total, part)
     assert total is not None
     return total
@@ -61,7 +61,7 @@ def grid_sample(
     Source: ONNX GridSample 16 to 22 and its reference implementation.
 
     Raises:
-        Refusal: O2M-C005 for unknown words and ranks that do not fit, O2M-C003 for interpolated integers and complex numbers.
+        Refusal: O2M-C005 for unknown words and ranks that do not fit, O2M-C003 for interpolated integers.
     """
     check_spatial(x)
     rank = x.rank - 2
@@ -70,7 +70,7 @@ def grid_sample(
         raise refuse("O2M-C005", f"unknown mode {mode}", case=f"mode={mode}")
     if padding_mode not in PADDING_MODES:
         raise refuse("O2M-C005", f"unknown padding {padding_mode}", case=f"padding_mode={padding_mode}")
-    if mode != "nearest" and not x.dtype.is_floating_point:
+    if mode != "nearest" and not (x.dtype.is_floating_point or x.dtype.is_complex):
         raise refuse(
             "O2M-C003",
             f"{mode} interpolation of {describe(x.dtype)}: ONNX does not say what an interpolated number is there",
@@ -81,7 +81,7 @@ def grid_sample(
         raise refuse("O2M-C005", f"the input has rank {x.rank}, the grid rank {grid.rank}", case="rank")
     g.require_equal(grid.shape[-1], rank, "last size of the grid and number of spatial axes")
     g.require_equal(grid.shape[0], x.shape[0], "batch sizes of the input and the grid")
-    dtype = torch.float64 if torch.float64 in (x.dtype, grid.dtype) else torch.float32
+    dtype = torch.float64 if {torch.float64, torch.complex128} & {x.dtype, grid.dtype} else torch.float32
     places = grid.shape[1:-1]
     wide = g.reshape(g.cast(grid, dtype), [grid.shape[0], dims.product(places), rank])
     taps = []
@@ -95,7 +95,7 @@ def grid_sample(
         taps.append(neighbours(g, where, size, mode, padding_mode, bool(align_corners)))
     if mode == "nearest":
         return g.reshape(_nearest(g, x, taps), [*x.shape[:2], *places])
-    result = g.cast(sampled(g, g.cast(x, dtype), taps), x.dtype)
+    result = g.cast(sampled(g, x if x.dtype.is_complex else g.cast(x, dtype), taps), x.dtype)
     return g.reshape(result, [*x.shape[:2], *places])
 
 

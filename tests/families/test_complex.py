@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
-from tests.one_node import node_model
+from tests.one_node import node_model, reference
 
 Array = np.ndarray[Any, Any]
 
@@ -141,15 +141,34 @@ def test_bits_of_a_complex_number() -> None:
         np.testing.assert_array_equal(result.view(np.int64), x.view(np.int64))
 
 
+INTERPOLATED: list[tuple[str, list[Array | None], dict[str, Any]]] = [
+    ("Resize", [None, np.array([1.0, 1.0, 1.5, 0.6], np.float32)], {"mode": "linear"}),
+    ("GridSample", [np.linspace(-1.1, 1.1, 12, dtype=np.float32).reshape(1, 3, 2, 2)], {"mode": "cubic"}),
+]
+
+
+@pytest.mark.parametrize("op, others, attributes", INTERPOLATED)
+def test_interpolation_by_parts(op: str, others: list[Array | None], attributes: dict[str, Any]) -> None:
+    x = _complex(np.random.default_rng(0), 1, 2, 4, 5).astype(np.complex64)
+    given = {f"in{index}": value for index, value in enumerate(others, 1) if value is not None}
+    parts = [
+        reference(node_model(op, [part, *others], opset=20, **attributes), {"in0": part, **given})[0]
+        for part in (x.real.copy(), x.imag.copy())
+    ]
+    program = convert(read(node_model(op, [x, *others], opset=20, known=[2], dynamic=True, **attributes)))
+    for way in (program.eager(), program.compile()):
+        (result,) = way.run([x, *(value for name, value in given.items() if name != "in2")])
+        np.testing.assert_allclose(result, parts[0] + 1j * parts[1], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "op, inputs, opset, attributes",
     [
         ("Unique", [np.zeros(3, np.complex64)], 11, {}),
         ("ScatterElements", [np.zeros(3, np.complex64), _ints(0), np.zeros(1, np.complex64)], 18, {"reduction": "max"}),
-        ("Resize", [np.zeros((2, 2), np.complex64), None, HELD["scales"]], 19, {"mode": "linear"}),
     ],
 )
-def test_no_order_and_no_interpolation(op: str, inputs: list[Array | None], opset: int, attributes: dict[str, Any]) -> None:
+def test_there_is_no_order(op: str, inputs: list[Array | None], opset: int, attributes: dict[str, Any]) -> None:
     with pytest.raises(Refusal) as refused:
         convert(read(node_model(op, inputs, opset=opset, known=[1, 2], **attributes)))
     assert [finding.code for finding in refused.value.findings] == ["O2M-C003"]
