@@ -86,6 +86,12 @@ def maximum(a: Dim, b: Dim) -> Dim:
     return to_dim(sympy.Max(a, b))
 
 
+def choices(dim: Dim) -> int:
+    """How many minima, maxima and cases ``dim`` holds."""
+    parts = sympy.preorder_traversal(sympy.sympify(dim))
+    return sum(isinstance(part, sympy.Min | sympy.Max | sympy.Piecewise) for part in parts)
+
+
 def exact_div(a: Dim, b: Dim) -> Dim | None:
     """``a / b`` where that is provably an integer expression, else None."""
     if isinstance(a, int) and isinstance(b, int):

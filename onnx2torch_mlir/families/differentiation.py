@@ -61,7 +61,7 @@ def _trace(
 ) -> torch.fx.GraphModule:
     def backward(*arguments: Any) -> list[torch.Tensor | None]:
         xs = [item.detach().requires_grad_() for item in arguments[:count]]
-        y = module(*xs, *arguments[count:])
+        y = _Differentiable(module).run(*xs, *arguments[count:])
         if not y.requires_grad:
             return [None] * count
         return list(torch.autograd.grad(y, xs, torch.ones_like(y), allow_unused=True))
@@ -83,6 +83,32 @@ def _trace(
         raise refuse("O2M-C003", f"autograd cannot differentiate this piece: {reason}", case="autograd") from error
     traced.graph.eliminate_dead_code()
     return traced
+
+
+class _Product(torch.autograd.Function):
+    """A product of matrices. PyTorch's own derivative looks at strides, which symbolic sizes do not decide."""
+
+    @staticmethod
+    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(a, b)
+        return torch.mm(a, b)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        a, b = ctx.saved_tensors
+        to_a = torch.mm(gradient, b.permute(1, 0)) if ctx.needs_input_grad[0] else None
+        to_b = torch.mm(a.permute(1, 0), gradient) if ctx.needs_input_grad[1] else None
+        return to_a, to_b
+
+
+class _Differentiable(torch.fx.Interpreter):
+    """A piece run with derivatives that hold for sizes of which nothing is known."""
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As in the base class, but for products of matrices."""
+        if target is torch.ops.aten.mm.default:
+            return _Product.apply(*args)  # type: ignore[no-untyped-call]
+        return super().call_function(target, args, kwargs)
 
 
 def _outer(g: ProgramBuilder, node: torch.fx.Node) -> Any:
@@ -137,12 +163,23 @@ def _call(g: ProgramBuilder, node: torch.fx.Node, made: dict[torch.fx.Node, Any]
     arguments, keywords = _arguments(node, made)
     if name in EXTRA:
         return EXTRA[name](g, *arguments, **keywords)
+    if name in _BINARY:
+        arguments[:2] = _promoted(g, arguments[:2])
     scalars = [isinstance(item, int | float) for item in arguments[:2]]
     if name in _BINARY and any(scalars):
         return g.binary(name.split(".")[1], *arguments[:2], **keywords)
     if name not in PRIMITIVES:
         raise refuse("O2M-C003", f"the gradient needs {name}, which is no primitive", case=name)
     return g.call(name, *arguments, **keywords)
+
+
+def _promoted(g: ProgramBuilder, operands: Sequence[Any]) -> list[Any]:
+    """Two tensors of different dtypes in the one that PyTorch takes both to."""
+    first, second = operands
+    if not (isinstance(first, Value) and isinstance(second, Value)):
+        return list(operands)
+    dtype = torch.promote_types(first.dtype, second.dtype)
+    return [g.cast(item, dtype) for item in operands]
 
 
 def _arguments(node: torch.fx.Node, made: dict[torch.fx.Node, Any]) -> tuple[list[Any], dict[str, Any]]:

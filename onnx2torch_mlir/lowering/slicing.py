@@ -152,7 +152,7 @@ def cat(ctx: Context, node: Node, tensors: Sequence[Operand], dim: int = 0) -> O
     out = ctx.spec(node)
     axis = dim_index(dim, out.rank)
     parts = [x for x in tensors if x.rank == out.rank and x.shape[axis] != 0]
-    if len(parts) == 1:
+    if len(parts) == 1 and parts[0].shape == out.shape:
         return convert(ctx, parts[0], out.dtype)
     result = Operand(out.dtype, out.shape, ctx.empty(out.dtype, out.shape))
     start: Dim = 0

@@ -160,6 +160,17 @@ LOOPS = [
         [{"x": f32(n)} for n in (9, 4, 3, 1, 0)],
     ),
     ControlCase(
+        "carry_shrinks_a_known_number_of_times",
+        """g (float[N] x) => (float[K] last)
+            <int64 m = {12}, int64[1] one = {1}, int64[1] end = {99}, int64[1] zero = {0}> {
+            last = Loop <body = b (int64 i, bool on, float[A] a) => (bool go, float[B] c) {
+                go = Identity(on)
+                c = Slice(a, one, end, zero)
+            }> (m, , x)
+        }""",
+        [{"x": f32(n)} for n in (20, 5, 0)],
+    ),
+    ControlCase(
         "grows_and_stops",
         """g (int64 m, int64 limit, float[N] x) => (float[K] last, float[T, N] rows) {
             last, rows = Loop <body = b (int64 i, bool on, float[A] a) => (bool go, float[B] c, float[N] row) {
@@ -283,6 +294,16 @@ IFS = [
             sum = ReduceSum <keepdims = 0> (y)
         }""",
         [{"p": np.array(p), "x": f32(n)} for p in (True, False) for n in (0, 1, 4)],
+    ),
+    ControlCase(
+        "joined_with_nothing_of_a_known_width",
+        """g (bool p, float[N, M] x, float[0, 2] none) => (float[K, L] y) {
+            y = If <
+                then_branch = t () => (float[A, B] yt) { yt = Concat <axis = 0> (x, none) },
+                else_branch = e () => (float[C, D] ye) { ye = Neg(x) }
+            > (p)
+        }""",
+        [{"p": np.array(p), "x": f32(3, 2), "none": f32(0, 2)} for p in (True, False)],
     ),
     ControlCase(
         "condition_on_a_size",

@@ -25,7 +25,7 @@ def _stand(d: Draw) -> str:
     return kind
 
 
-def _truth(d: Draw, name: str, *, likely: bool = False) -> str:
+def _truth(d: Draw, name: str, *, likely: bool = False, ranks: int = 2) -> str:
     """The name of a condition: constant, at run time, or computed from the size of ``x``."""
     way = d.choose(("run time", "constant", "computed"))
     if way == "computed":
@@ -33,7 +33,7 @@ def _truth(d: Draw, name: str, *, likely: bool = False) -> str:
         d.before.append(node(f"{name} = Less({name}_size, {name}_most)"))
         return name
     value = np.array(True if likely and d.flag() else d.flag())
-    d.more(name, value.reshape(d.choose(((), (), (1,)))), known=way == "constant", static=True)
+    d.more(name, value.reshape(d.choose(((), (), (1,))[: ranks + 1])), known=way == "constant", static=True)
     return name
 
 
@@ -87,14 +87,14 @@ def loop(d: Draw) -> None:
         d.give("M", np.array(trips, np.int64).reshape(rank), known=d.flag(), static=True)
     conditional = d.flag()
     if conditional:
-        d.link("cond", _truth(d, "p", likely=True))
+        d.link("cond", _truth(d, "p", likely=True, ranks=1))
     else:
         d.give("cond", None)
     # onnxruntime takes what is symbolic in an output of no trips for 0.
     d.more("x", d.array(kind, (d.size(0, 5), 2), -3, 3), static=conditional or trips == 0)
     nodes, going = _going(d, trips is not None)
-    inputs = [("i", tensor_type("int64", [])), ("on", tensor_type("bool", None))]
-    results = [("go", tensor_type("bool", None))]
+    inputs = [("i", tensor_type("int64", [])), ("on", tensor_type("bool", []))]
+    results = [("go", tensor_type("bool", []))]
     nodes += going
     carried = d.integer(0 if d.version.since_version >= 11 and conditional else 1, 2)
     for index in range(carried):
