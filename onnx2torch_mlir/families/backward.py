@@ -9,6 +9,7 @@ import torch
 
 from onnx2torch_mlir.core import dims as D
 from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.dims import product as product_of
 from onnx2torch_mlir.core.dims import to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
@@ -82,6 +83,44 @@ def _select_scatter(g: ProgramBuilder, x: Value, source: Value, axis: int, index
     return _slice_scatter(g, x, g.unsqueeze(source, axis % x.rank), axis, at, to_dim(at + 1))
 
 
+def _as_long_as(g: ProgramBuilder, x: Value, sizes: Sequence[Dim]) -> Value:
+    """``x``, whose last axes are at least as long as ``sizes``, cut to these."""
+    first = x.rank - len(sizes)
+    for axis, size in enumerate(sizes, start=first):
+        x = g.slice(x, axis, 0, size)
+    return x
+
+
+def _spread(
+    g: ProgramBuilder, grad: Value, weight: Value, window: Sequence[Sequence[int]], groups: int, sizes: Sequence[Dim]
+) -> Value:
+    """What a convolution of ``window`` (stride, padding, dilation) gives back to each place of its input, of ``sizes``.
+
+    A transposed convolution that reaches as far as any such input does, cut to this one: no size has to be known.
+    """
+    stride, padding, dilation = (list(item) for item in window)
+    arguments = [stride, padding, dilation, True, [step - 1 for step in stride], groups]
+    return _as_long_as(g, g.call("aten.convolution.default", grad, weight, None, *arguments), sizes)
+
+
+def _correlation(
+    g: ProgramBuilder, wide: Value, narrow: Value, window: Sequence[Sequence[int]], groups: int, weight: Value
+) -> Value:
+    """The gradient of a convolution's ``weight`` [o, i, …]: a convolution of ``wide`` by ``narrow`` over the batch.
+
+    ``wide`` [N, groups · i, …] is what the windows slide over, ``narrow`` [N, o, …] has one place for each window. Stride
+    and dilation change places.
+    """
+    stride, padding, dilation = (list(item) for item in window)
+    batch, spatial, each = wide.shape[0], wide.shape[2:], weight.shape[1]
+    axes = list(range(3, wide.rank + 1))
+    apart = g.permute(g.reshape(wide, [batch, groups, each, *spatial]), [2, 1, 0, *axes])
+    data = g.reshape(apart, [each, to_dim(batch * groups), *spatial])
+    arguments = [dilation, padding, stride, False, [0] * len(spatial), groups]
+    found = g.call("aten.convolution.default", data, g.transpose(narrow, 0, 1), None, *arguments)
+    return g.transpose(_as_long_as(g, found, weight.shape[2:]), 0, 1)
+
+
 def _convolution_backward(
     g: ProgramBuilder,
     grad: Value,
@@ -100,40 +139,58 @@ def _convolution_backward(
 
     Source: ``aten::convolution_backward``.
     """
-    spatial = list(range(2, x.rank))
-    if transposed or not all(isinstance(size, int) for size in (*x.shape[2:], *grad.shape[2:], *weight.shape)):
-        raise refuse("O2M-C003", "the gradient of a transposed convolution or of one of unknown size", case="Conv")
-    by_bias = g.sum(grad, [0, *spatial]) if mask[2] else None
+    window = (stride, padding, dilation)
     by_x = by_weight = None
-    if mask[0]:
-        extra = [
-            x.shape[a] - ((grad.shape[a] - 1) * stride[a - 2] - 2 * padding[a - 2]
-                          + dilation[a - 2] * (weight.shape[a] - 1) + 1)
-            for a in spatial
-        ]  # fmt: skip
-        arguments = [stride, padding, dilation, True, [int(item) for item in extra], groups]
-        by_x = g.call("aten.convolution.default", grad, weight, None, *arguments)
+    if mask[0] and transposed:
+        arguments = [stride, padding, dilation, False, [0] * len(stride), groups]
+        by_x = _as_long_as(g, g.call("aten.convolution.default", grad, weight, None, *arguments), x.shape[2:])
+    elif mask[0]:
+        by_x = _spread(g, grad, weight, window, groups, x.shape[2:])
     if mask[1]:
-        zeros = [0] * len(spatial)
-        each, out = int(weight.shape[1]), int(weight.shape[0]) // groups
-        parts = []
-        for group in range(groups):
-            own = g.transpose(g.slice(x, 1, group * each, (group + 1) * each), 0, 1)
-            back = g.transpose(g.slice(grad, 1, group * out, (group + 1) * out), 0, 1)
-            part = g.call("aten.convolution.default", own, back, None, dilation, padding, stride, False, zeros, 1)
-            for axis in spatial:
-                part = g.slice(part, axis, 0, weight.shape[axis])
-            parts.append(g.transpose(part, 0, 1))
-        by_weight = g.cat(parts, 0)
-    return by_x, by_weight, by_bias
+        wide, narrow = (grad, x) if transposed else (x, grad)
+        by_weight = _correlation(g, wide, narrow, window, groups, weight)
+    return by_x, by_weight, g.sum(grad, [0, *range(2, x.rank)]) if mask[2] else None
 
 
-def _max_pool_backward(g: ProgramBuilder, grad: Value, x: Value, *rest: Any) -> Value:
-    """Each gradient is added where the maximum was. Source: ``aten::max_pool2d_with_indices_backward``."""
-    indices = rest[-1]
-    lead = list(x.shape[:-2])
-    plane = g.full([*lead, to_dim(x.shape[-2] * x.shape[-1])], 0, x.dtype)
-    flat = [*lead, to_dim(grad.shape[-2] * grad.shape[-1])]
+def _avg_pool_backward(
+    g: ProgramBuilder,
+    grad: Value,
+    x: Value,
+    kernel: list[int],
+    stride: list[int],
+    padding: list[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None,
+) -> Value:
+    """Each gradient, divided by the number of cells it is the mean of, goes to all of them.
+
+    Source: ``aten::avg_pool2d_backward`` and its 3-D form.
+    """
+    rank = len(kernel)
+    if ceil_mode:
+        raise refuse("O2M-C003", "the gradient of a pool whose last windows reach beyond the padding", case="ceil_mode")
+    window = (stride or kernel, padding, [1] * rank)
+    sizes = list(x.shape[x.rank - rank :])
+    ones = g.full([1, 1, *kernel], 1, x.dtype)
+    cells = product_of(kernel) if divisor is None else divisor
+    if count_include_pad or divisor is not None:
+        shares = g.div(grad, float(cells))
+    else:
+        places = g.full([1, 1, *sizes], 1, x.dtype)
+        counts = g.call("aten.convolution.default", places, ones, None, *map(list, window), False, [0] * rank, 1)
+        shares = g.div(grad, counts if grad.rank == rank + 2 else g.squeeze(counts, [0]))
+    planes = product_of(grad.shape[: grad.rank - rank])
+    flat = g.reshape(shares, [planes, 1, *shares.shape[shares.rank - rank :]])
+    return g.reshape(_spread(g, flat, ones, window, 1, sizes), x.shape)
+
+
+def _max_pool_backward(g: ProgramBuilder, grad: Value, x: Value, kernel: list[int], *rest: Any) -> Value:
+    """Each gradient is added where the maximum was. Source: ``aten::max_pool2d_with_indices_backward`` and its 3-D form."""
+    indices, rank = rest[-1], len(kernel)
+    lead = list(x.shape[:-rank])
+    plane = g.full([*lead, product_of(x.shape[-rank:])], 0, x.dtype)
+    flat = [*lead, product_of(grad.shape[-rank:])]
     added = g.call("aten.scatter_add.default", plane, len(lead), g.reshape(indices, flat), g.reshape(grad, flat))
     return g.reshape(added, x.shape)
 
@@ -164,6 +221,9 @@ EXTRA: dict[str, Callable[..., Any]] = {
     "aten.slice_scatter.default": _slice_scatter,
     "aten.select_scatter.default": _select_scatter,
     "aten.convolution_backward.default": _convolution_backward,
+    "aten.avg_pool2d_backward.default": _avg_pool_backward,
+    "aten.avg_pool3d_backward.default": _avg_pool_backward,
     "aten.max_pool2d_with_indices_backward.default": _max_pool_backward,
+    "aten.max_pool3d_with_indices_backward.default": _max_pool_backward,
 }
 """By the name of the overload: a function of the builder and the overload's arguments."""
