@@ -24,7 +24,7 @@ from onnx2torch_mlir.core.composites import Anything
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, refuse
 from onnx2torch_mlir.families.dtypes import narrow_element, torch_dtype
-from onnx2torch_mlir.model import function_body, value_type_of
+from onnx2torch_mlir.model import function_body, value_type_of, values_captured
 from onnx2torch_mlir.specs import Ledger, OperatorVersion, SpecTable
 from onnx2torch_mlir.specs.row import Action
 
@@ -191,8 +191,9 @@ class GraphConverter:
         inner._depth = self._depth + 1
         for formal, value in zip(function.inputs, inputs, strict=False):
             inner.values[formal] = value
+        captured = {value.name: self.value(value) for value in values_captured(node)}
         for formal in function.inputs[len(inputs) :]:
-            inner.values[formal] = None
+            inner.values[formal] = captured.get(formal.name)
         inner.nodes(list(function), f"{reference.place}/{reference.name}")
         if inner.findings:
             raise Refusal(inner.findings)

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.model.graph_checks import since_version
 from onnx2torch_mlir.model.ordering import names_used
-from onnx2torch_mlir.model.places import sub_graphs
+from onnx2torch_mlir.model.places import sub_graphs, values_read
 from onnx2torch_mlir.model.types import LoadedModel, ValueType, value_type_of
 from onnx2torch_mlir.model.weights import Array
 
@@ -97,16 +97,6 @@ def one_node_model(
         opsets[node.domain] = node.version
     writer = _Writer(opsets, loaded.ir.functions, weights)
     return writer.model([node], given, held, [value for value in node.outputs if value.name], loaded.ir.ir_version)
-
-
-def values_read(node: ir.Node) -> list[ir.Value]:
-    """The values of scopes around ``node`` that it or its sub-graphs read, each once."""
-    reads: dict[ir.Value, None] = {value: None for value in node.inputs if value is not None}
-    for attribute in node.attributes.values():
-        for graph in sub_graphs(attribute):
-            inner = {*graph.inputs, *graph.initializers.values(), *(v for child in graph for v in child.outputs)}
-            reads |= {value: None for child in graph for value in values_read(child) if value not in inner}
-    return list(reads)
 
 
 @dataclass

@@ -15,7 +15,7 @@ from onnx2torch_mlir.model.function_checks import all_nodes
 from onnx2torch_mlir.model.instantiation import Instance, UniqueNames
 from onnx2torch_mlir.model.normalization import Normalizer
 from onnx2torch_mlir.model.opsets import NEWEST, domain_of
-from onnx2torch_mlir.model.places import PLACE, STORED_AS, locate, node_ref, sub_graphs, walk
+from onnx2torch_mlir.model.places import PLACE, STORED_AS, locate, node_ref, sub_graphs, values_captured, walk
 from onnx2torch_mlir.model.sources import first_line
 from onnx2torch_mlir.model.types import LoadedModel, ValueType
 
@@ -122,11 +122,13 @@ def function_body(
 
     The function's inputs and outputs are the operator's formal ones, as far as the body uses them; inputs beyond
     those of the node are absent, and an output that the node does not ask for may be a value without name and producer.
+    Values around the node that its sub-graphs read are further inputs, of the same names.
     Attributes are substituted: those of the node, or the operator's defaults. Names are those of the body, unique
     within it only. Its own opsets are in ``opset_imports``, and every node has its ``version``.
 
     Raises:
-        Refusal: O2M-C003 where ONNX cannot build the body for these input types, O2M-C005 for a word it does not know.
+        Refusal: O2M-C003 where ONNX cannot build the body for these input types, or where it uses the name of a value
+            around the node, O2M-C005 for a word it does not know.
     """
     domain = domain_of(domain)
     if not onnx.defs.has(op_type, version, domain):
@@ -148,6 +150,11 @@ def function_body(
     Normalizer("").function(proto)
     _complete_imports(proto)
     produced = {name for inner in proto.node for name in inner.output} | set(proto.input)
+    for captured in values_captured(node):
+        if captured.name in produced:
+            reason = f"ONNX's function body of {op_type} has a value {captured.name} of its own, as a sub-graph reads one"
+            raise refuse("O2M-C003", reason, node=node_ref(node), case=captured.name or "")
+        proto.input.append(captured.name or "")
     wanted = list(proto.output)
     proto.output[:] = [name for name in wanted if name in produced]
     formal = ir.serde.deserialize_function(proto)

@@ -25,6 +25,22 @@ def sub_graphs(attribute: ir.Attr) -> Sequence[ir.Graph]:
     return attribute.as_graphs() if attribute.type is ir.AttributeType.GRAPHS else ()
 
 
+def values_read(node: ir.Node) -> list[ir.Value]:
+    """The values of scopes around ``node`` that it or its sub-graphs read, each once."""
+    inputs = [value for value in node.inputs if value is not None]
+    return list(dict.fromkeys([*inputs, *values_captured(node)]))
+
+
+def values_captured(node: ir.Node) -> list[ir.Value]:
+    """The values of scopes around ``node`` that its sub-graphs read, each once."""
+    reads: dict[ir.Value, None] = {}
+    for attribute in node.attributes.values():
+        for graph in sub_graphs(attribute):
+            inner = {*graph.inputs, *graph.initializers.values(), *(v for child in graph for v in child.outputs)}
+            reads |= {value: None for child in graph for value in values_read(child) if value not in inner}
+    return list(reads)
+
+
 def walk(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
     """The nodes of ``graph`` and of its sub-graphs, also where an attribute of type graph refers to a parameter."""
     for node in graph:

@@ -268,6 +268,14 @@ def test_map_over_a_run_time_sequence() -> None:
         runs.gives([items, items], [[item + item for item in items], [np.array(item.shape) for item in items]])
 
 
+def test_map_reads_a_value_from_outside() -> None:
+    body = graph([node("y = Mul(a, b)")], [tensor("a", None)], [tensor("y", None)])
+    nodes = [node("b = Neg(c)"), node("y = SequenceMap(s)", body=body)]
+    runs = Runs(graph(nodes, [sequence("s", ["n"]), tensor("c", [1])], [sequence("y", None)]))
+    for items in ([], made((3,), (0,), (1,))):
+        runs.gives([items, np.full(1, 3, np.float32)], [[-3 * item for item in items]])
+
+
 def test_map_over_a_sequence_without_elements() -> None:
     body = graph([node("y = Add(a, b)")], [tensor("a", None)], [tensor("y", None)])
     nodes = [node("s = SequenceEmpty()"), node("y = SequenceMap(s)", body=body)]
