@@ -187,6 +187,12 @@ def test_gradient_through_slices_broadcasts_and_gathers() -> None:
     check(nodes, {"x": normal(3, 5), "b": normal(3)}, function, xs=["x", "b"], weights=weights)
 
 
+def test_gradient_of_products_of_symbolic_sizes_and_of_a_maximum() -> None:
+    nodes = [node("MatMul", "x w", "h"), node("Tanh", "h", "t"), node("ReduceMax", "t", "y", axes=[1], keepdims=0)]
+    feeds = {"x": normal(3, 4), "w": normal(4, 2)}
+    check(nodes, feeds, lambda x, w: (x @ w).tanh().amax(1), xs=["x", "w"], dynamic=True)
+
+
 def test_gradient_at_other_values_and_at_an_intermediate_one() -> None:
     first = helper.make_node("Mul", ["x", "x"], ["h"])
     second = helper.make_node("Mul", ["h", "h"], ["y"])

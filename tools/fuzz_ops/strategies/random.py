@@ -33,7 +33,8 @@ def _element(d: Draw, kinds: Sequence[str]) -> int:
 def generated(d: Draw) -> None:
     """RandomNormal and RandomUniform."""
     _parameters(d)
-    d.attributes["shape"] = list(_shape(d))
+    # An attribute that is an empty list has no type.
+    d.attributes["shape"] = list(_shape(d)) or [1]
     kinds = d.allowed(d.version.outputs[0].type)
     d.attribute("dtype", _element(d, kinds))
 

@@ -90,9 +90,13 @@ def flex_attention(d: Draw) -> None:
 
 
 def _body(d: Draw, precision: str, prefix: str) -> onnx.GraphProto:
-    one = constant(f"{prefix}_c", np.asarray(d.choose((0.5, 2.0)), numpy_dtype(precision)))
+    factor = np.asarray(d.choose((0.5, 2.0)), numpy_dtype(precision))
     text = d.choose((f"Mul(s, {prefix}_c)", f"Add(s, {prefix}_c)", "Tanh(s)", "Identity(s)"))
-    body = [one, node(f"t = {text}")]
+    body = [node(f"t = {text}")]
+    if "_c" in text and d.flag():
+        d.more(f"{prefix}_c", factor)
+    elif "_c" in text:
+        body.insert(0, constant(f"{prefix}_c", factor))
     dims: list[int | str | None] = ["B", "H", "L", "S"]
     return graph(body, [("s", tensor_type(precision, dims))], [("t", tensor_type(precision, dims))])
 
