@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 import torch
@@ -29,7 +29,8 @@ class Converted:
     """A core program with its ONNX names.
 
     ``inputs`` and ``outputs`` describe the run-time values in order, and which of the program's tensors stand for each;
-    ``dim_names`` maps symbols to ONNX dims; ``findings`` are warnings and notes.
+    ``dim_names`` maps symbols to ONNX dims; ``findings`` are warnings and notes; ``known`` are the contents of outputs that
+    were computed now, by name.
     """
 
     exported: ExportedProgram
@@ -37,6 +38,7 @@ class Converted:
     outputs: tuple[Spec, ...]
     dim_names: Mapping[str, str]
     findings: tuple[Finding, ...]
+    known: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
 def convert(
@@ -60,8 +62,13 @@ def convert(
     outputs = [completed(builder, value) for value in outputs]
     inputs = tuple(spec_of(name, value) for name, value in given)
     specs = tuple(spec_of(described.name, value) for described, value in zip(loaded.outputs, outputs, strict=True))
+    known = {
+        described.name: value.tensor
+        for described, value in zip(loaded.outputs, outputs, strict=True)
+        if isinstance(value, Value) and value.is_computed and value.tensor is not None
+    }
     exported = finish(builder, flatten(outputs)[0])
-    return Converted(exported, inputs, specs, dict(builder.table.names), tuple(findings))
+    return Converted(exported, inputs, specs, dict(builder.table.names), tuple(findings), known)
 
 
 def check(

@@ -69,6 +69,11 @@ class Value:
         return self._contents is not None or self._load is not None
 
     @property
+    def is_computed(self) -> bool:
+        """Whether the contents were computed while the program was built, and nothing has to be read to have them."""
+        return self._contents is not None and self._load is None
+
+    @property
     def contents(self) -> torch.Tensor | SymbolicArray | None:
         """What is known; reads a constant of the model on first use."""
         if self._contents is None and self._load is not None:

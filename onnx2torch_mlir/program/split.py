@@ -158,11 +158,14 @@ def assemble(
     ledger: Ledger | None,
     report: Report,
 ) -> tuple[SplitProgram, list[Finding]]:
-    """The program of ``plan`` as far as its parts convert, and every finding."""
+    """The program of ``plan`` as far as its parts convert, and every finding.
+
+    What one native part knows of its outputs when it is converted, those after it know too.
+    """
     dims, constants = dims or {}, constants or {}
     check_names(plan.loaded, dims, constants)
     findings = list(plan.loaded.findings)
-    types = dict(plan.types)
+    types, known = dict(plan.types), dict(constants)
     parts: list[Part] = []
     for number, segment in enumerate(plan.segments, 1):
         if segment.on_host:
@@ -170,12 +173,13 @@ def assemble(
             findings += plan.notes(segment, number)
             continue
         try:
-            converted = _native(plan, segment, types, dims, constants, table, ledger)
+            converted = _native(plan, segment, types, dims, known, table, ledger)
         except Refusal as refusal:
             findings += [plan.placed(finding) for finding in refusal.findings]
             continue
         findings += [plan.placed(finding) for finding in converted.findings]
         types |= _types(converted)
+        known |= converted.known
         parts.append(CoreProgram.of(converted, report))
     return SplitProgram(plan, parts, constants, dims, report), list(dict.fromkeys(findings))
 

@@ -266,3 +266,20 @@ def test_backend_and_commands(tmp_path: Any, capsys: pytest.CaptureFixture[str])
         assert any(entry["by"].startswith("the host") for entry in json.loads(capsys.readouterr().out)["nodes"])
         assert main(["convert", path, "--emit", "linalg"]) == 6
         assert "O2M-H005" in capsys.readouterr().err
+
+
+def test_what_a_part_knows_the_parts_after_it_know_too() -> None:
+    """Axes computed from a shape before the strings decide a rank behind them."""
+    nodes = [
+        node("Relu", "x", "r"),
+        node("Shape", "r", "s"),
+        node("Gather", "s zero", "axes"),
+        node("Cast", "r", "t", to=T.STRING),
+        node("Cast", "t", "u", to=T.FLOAT),
+        node("Neg", "u", "v"),
+        node("Unsqueeze", "v axes", "y"),
+    ]
+    proto = model(nodes, [tensor("x", T.FLOAT, 1, 3)], [tensor("y", T.FLOAT, 1, 1, 3)], {"zero": np.array([0])})
+    program = agrees(proto, {"x": np.array([[1, -2, 3]], np.float32)})
+    assert [part.inputs for part in program.parts if isinstance(part, CoreProgram)][-1][0].name == "u"
+    assert len(program.parts) == 3
