@@ -27,6 +27,7 @@ from onnx2torch_mlir.families.resize_axes import (
     nearest_tap,
     outside,
 )
+from onnx2torch_mlir.families.sampling_regions import half_away
 
 MODES = ("nearest", "linear", "cubic")
 
@@ -219,30 +220,37 @@ def _interpolated(
 ) -> Value:
     integral = not (x.dtype.is_floating_point or x.dtype.is_complex)
     result = x if x.dtype.is_complex else g.cast(x, _coordinate_dtype(x.dtype))
-    by_taps: list[tuple[ResizedAxis, list[Tap]]] = []
+    at_once: list[tuple[ResizedAxis, list[Tap]]] = []
     for item in reversed(resized):
         where = places[item.axis]
         scale = item.scale.known()
         if method.antialias and not (scale is not None and scale >= 1):
             matrix = antialiased(g, where, item, method.mode, method.cubic_coeff_a, method.exclude_outside)
             result = _by_matrix(g, result, item.axis, matrix)
-            result = g.unary("round", result) if integral else result
-        elif method.mode == "linear":
-            by_taps.insert(0, (item, linear_taps(g, where, item.size, halves=integral)))
         else:
-            taps = cubic_taps(g, where, item.size, method.cubic_coeff_a, method.exclude_outside)
-            by_taps.insert(0, (item, taps))
-    if integral and method.mode == "linear":
-        result = _by_all_taps(g, result, by_taps)
-    else:
-        for item, taps in reversed(by_taps):
-            result = _by_all_taps(g, result, [(item, taps)])
-    if not integral:
-        return g.cast(result, x.dtype)
-    if method.mode == "linear" and not method.antialias:
-        return g.cast(g.unary("trunc", result), x.dtype)
-    limits = torch.iinfo(x.dtype)
-    return g.cast(g.call("aten.clamp.default", g.unary("round", result), limits.min, limits.max), x.dtype)
+            if method.mode == "linear":
+                taps = linear_taps(g, where, item.size, halves=integral)
+            else:
+                taps = cubic_taps(g, where, item.size, method.cubic_coeff_a, method.exclude_outside)
+            if integral and method.mode == "linear" and not method.antialias:
+                at_once.insert(0, (item, taps))
+            else:
+                result = _by_all_taps(g, result, [(item, taps)])
+        if integral and method.antialias:
+            result = _whole(g, result, x.dtype)
+    if at_once:
+        return g.cast(g.unary("trunc", _by_all_taps(g, result, at_once)), x.dtype)
+    if integral:
+        limits = torch.iinfo(x.dtype)
+        result = g.call("aten.clamp.default", g.unary("round", result), limits.min, limits.max)
+    return g.cast(result, x.dtype)
+
+
+def _whole(g: ProgramBuilder, x: Value, dtype: torch.dtype) -> Value:
+    """``x`` rounded as onnxruntime does it after each axis of an antialiased image: halves away from zero, bytes clamped."""
+    x = half_away(g, x)
+    limits = torch.iinfo(dtype)
+    return g.call("aten.clamp.default", x, limits.min, limits.max) if limits.bits == 8 else x
 
 
 def _by_matrix(g: ProgramBuilder, x: Value, axis: int, matrix: Value) -> Value:

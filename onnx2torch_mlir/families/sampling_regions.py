@@ -162,7 +162,7 @@ def max_roi_pool(g: ProgramBuilder, x: Value, rois: Value, *, pooled_shape: Sequ
     dtype = torch.float64 if x.dtype is torch.float64 else torch.float32
     wide = g.cast(rois, dtype)
     batch = g.cast(g.select(wide, 1, 0), torch.int64)
-    corners = _half_away(g, g.mul(wide, spatial_scale))
+    corners = half_away(g, g.mul(wide, spatial_scale))
     rows, row_exists = _bins(g, corners, 2, x.shape[2], pooled_shape[0])
     columns, column_exists = _bins(g, corners, 1, x.shape[3], pooled_shape[1])
     values = _gathered(g, _planes(g, g.cast(x, dtype)), x.shape, batch, rows, columns)
@@ -170,7 +170,7 @@ def max_roi_pool(g: ProgramBuilder, x: Value, rois: Value, *, pooled_shape: Sequ
     return g.cast(g.permute(result, [1, 0, 2, 3]), x.dtype)
 
 
-def _half_away(g: ProgramBuilder, x: Value) -> Value:
+def half_away(g: ProgramBuilder, x: Value) -> Value:
     """``x`` rounded, halves away from zero."""
     return g.mul(g.unary("sign", x), g.unary("floor", g.add(g.unary("abs", x), 0.5)))
 

@@ -95,6 +95,14 @@ def test_crop(mode: str, dynamic: bool) -> None:
             resized(inputs, known=[3], opset=13, **where)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32])
+@pytest.mark.parametrize("sizes", [[2, 11], [7, 3]])
+def test_antialiased_integers_are_rounded_after_each_axis(dtype: type, sizes: list[int]) -> None:
+    """The kernels of onnxruntime for integers round twice, which is not the same as once."""
+    image = np.random.default_rng(4).integers(0, 100, (1, 2, 5, 6)).astype(dtype)
+    resized([image, None, None, np.array([1, 2, *sizes])], known=[3], mode="linear", antialias=1)
+
+
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("exclude", [0, 1])
 @pytest.mark.parametrize("mode", ["linear", "cubic"])

@@ -100,7 +100,10 @@ def test_fractions_are_cut_off_only_where_the_operator_does_so() -> None:
     value, whole = np.array([1.5, -2.5, 3.0], np.float32), np.dtype(np.int64)
     with pytest.raises(Unsuitable):
         narrowed(case("ReduceMean", 13, X), [value], [whole])
-    wanted = narrowed(case("Resize", 13, X), [value], [whole])
+    rounded = narrowed(case("Resize", 13, X, mode="cubic"), [value], [whole])
+    for ours, agrees in (([2, -2, 3], True), ([2, -3, 3], True), ([2, -3, 2], False)):
+        assert (_difference([np.array(ours)], rounded) == "") is agrees
+    wanted = narrowed(case("Resize", 13, X, mode="linear"), [value], [whole])
     agreeing = ([1, -2, 3], [1, -2, 2])
     assert [_difference([np.array(ours)], wanted) for ours in agreeing] == ["", ""]
     for wrong in ([2, -2, 3], [1, -3, 3], [1, -2, 4]):

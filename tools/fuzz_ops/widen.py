@@ -34,8 +34,15 @@ WIDER = {
 _BY_TYPE = "Cast|CastLike|BitCast|QuantizeLinear|DynamicQuantizeLinear|QLinear.*"
 """Operators whose result depends on the type that it has: that type is kept."""
 
-_CUT = "Resize|Upsample|GridSample"
-"""Operators that compute integers as real numbers and cut off what is behind the point, as NumPy's astype does."""
+_INTERPOLATES = "Resize|Upsample"
+"""Operators that compute integers as real numbers, and never beyond their limits by much: int32 may stand for int64."""
+
+
+def _to_whole(case: Case) -> str:
+    """How ``case`` makes interpolated numbers integers: onnxruntime cuts off linear ones, the reference rounds others."""
+    if not re.fullmatch(_INTERPOLATES, case.op) or case.attributes.get("antialias"):
+        return ""
+    return "trunc" if case.attributes.get("mode") == "linear" else "rint"
 
 
 class Unsuitable(Exception):
@@ -46,13 +53,13 @@ class Unsuitable(Exception):
 class Wanted:
     """A result of a reference: ``value`` as it was computed, ``dtype`` the type that the case declares for it.
 
-    Where ``value`` is a tensor of a narrower floating-point type, it is compared in that. ``cut`` says that the declared
-    integers are the floats of ``value`` without their fractions.
+    Where ``value`` is a tensor of a narrower floating-point type, it is compared in that. ``whole`` names the
+    function of NumPy's that makes the declared integers of the floats of ``value``.
     """
 
     value: Any
     dtype: np.dtype[Any] | None = None
-    cut: bool = False
+    whole: str = ""
 
     @property
     def plain(self) -> Any:
@@ -68,17 +75,18 @@ class Wanted:
             return ours, theirs
         if ours.dtype != self.dtype or ours.shape != theirs.shape:
             return ours, theirs.astype(self.dtype)
-        if not self.cut:
+        if not self.whole:
             with np.errstate(over="ignore"):
                 return ours.astype(theirs.dtype), theirs
         from onnx2torch_mlir.verification.tolerances import tolerance_of
 
-        # A sum beside a whole number may fall on either side of it.
+        # A sum beside the border between two numbers may fall on either side of it.
         row = tolerance_of(theirs.dtype)
         near = row.rtol * np.abs(theirs) + row.atol(theirs)
-        low, high = np.trunc(theirs - near), np.trunc(theirs + near)
+        whole = getattr(np, self.whole)
         wide = ours.astype(theirs.dtype)
-        return ours, np.where((wide >= low) & (wide <= high), ours, np.trunc(theirs).astype(self.dtype))
+        within = (wide >= whole(theirs - near)) & (wide <= whole(theirs + near))
+        return ours, np.where(within, ours, whole(theirs).astype(self.dtype))
 
 
 def held_by_float(case: Case) -> Case:
@@ -103,13 +111,10 @@ def widened(case: Case) -> Iterator[Case]:
     formals = _formals(version.inputs, len(case.inputs))
     drawn = _drawn(case, version)
     kept = {formal.type for formal in version.outputs} if re.fullmatch(_BY_TYPE, case.op) else set()
-    options = [
-        (
-            kind,
-            *(wide for wide in WIDER.get(kind, ()) if name not in kept and f"tensor({wide})" in version.type_constraints[name]),
-        )
-        for name, kind in drawn.items()
-    ]
+    options = []
+    for name, kind in drawn.items():
+        taken = version.type_constraints[name] if name not in kept else ()
+        options.append((kind, *(wide for wide in _candidates(case, kind) if f"tensor({wide})" in taken)))
     choices = sorted(itertools.product(*options), key=lambda chosen: sum(map(str.__ne__, chosen, drawn.values())))
     for chosen in choices[1:32]:
         types = dict(zip(drawn, chosen, strict=True))
@@ -121,6 +126,11 @@ def widened(case: Case) -> Iterator[Case]:
         except Unsuitable:
             continue
         yield replace(case, inputs=inputs)
+
+
+def _candidates(case: Case, kind: str) -> tuple[str, ...]:
+    smaller = ("int32",) if re.fullmatch(_INTERPOLATES, case.op) and kind in ("int64", "uint32", "uint64") else ()
+    return (*smaller, *WIDER.get(kind, ()))
 
 
 def _version(case: Case) -> OperatorVersion | None:
@@ -190,11 +200,11 @@ def declared(case: Case) -> list[np.dtype[Any] | None]:
 
 def narrowed(case: Case, values: Sequence[Any], dtypes: Sequence[np.dtype[Any] | None]) -> list[Wanted]:
     """Results computed in other types as results of ``case``, whose outputs are of ``dtypes``; raises `Unsuitable`."""
-    cuts = bool(re.fullmatch(_CUT, case.op))
-    return [_narrowed(np.asarray(value), dtype, cuts) for value, dtype in zip(values, dtypes, strict=True)]
+    whole = _to_whole(case)
+    return [_narrowed(np.asarray(value), dtype, whole) for value, dtype in zip(values, dtypes, strict=True)]
 
 
-def _narrowed(value: Array, dtype: np.dtype[Any] | None, cuts: bool) -> Wanted:
+def _narrowed(value: Array, dtype: np.dtype[Any] | None, whole: str) -> Wanted:
     if dtype is None:
         raise Unsuitable
     source = value.dtype
@@ -213,6 +223,6 @@ def _narrowed(value: Array, dtype: np.dtype[Any] | None, cuts: bool) -> Wanted:
         if (value == np.trunc(value)).all() and (np.abs(value) < _whole(source)).all():
             return Wanted(value.astype(np.int64).astype(dtype), dtype)
         limits = np.iinfo(dtype)
-        if cuts and (value > limits.min).all() and (value < limits.max).all():
-            return Wanted(value, dtype, cut=True)
+        if whole and (value > limits.min).all() and (value < limits.max).all():
+            return Wanted(value, dtype, whole)
     raise Unsuitable
