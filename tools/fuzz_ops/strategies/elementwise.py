@@ -147,6 +147,9 @@ def softmax(d: Draw) -> None:
 def cast(d: Draw) -> None:
     """Cast and CastLike: values that the target holds, so that nothing is undefined."""
     version = d.version
+    if version.op == "Cast" and "tensor(string)" in version.type_constraints["T1"] and d.one_in(8):
+        _words(d)
+        return
     names = d.allowed("T2")
     target = d.choose([name for name in ("float", "int64", "float16", "int32", "bool", "uint8") if name in names] + names)
     integers = target.lstrip("u").startswith("int")
@@ -169,6 +172,21 @@ def cast(d: Draw) -> None:
         import onnx
 
         d.attributes["to"] = onnx.TensorProto.DataType.Value(target.upper())
+
+
+def _words(d: Draw) -> None:
+    """Cast from words to numbers and back, on the host."""
+    import onnx
+
+    if d.flag():
+        target = d.choose(("float", "double", "int64", "int32"))
+        words = ("1", "-25", "300") if target.startswith("int") else ("1", "-2.5", "3e2", "NaN", "-INF")
+        d.types["T1"] = "string"
+        d.give("input", d.words(d.shape(0, 3), words), known=False)
+    else:
+        target = "string"
+        d.give("input", d.array(d.dtype("T1", ("int64", "float", "bool", "uint8", "double")), d.shape(0, 3)), known=False)
+    d.attributes["to"] = onnx.TensorProto.DataType.Value(target.upper())
 
 
 def identity(d: Draw) -> None:
