@@ -84,9 +84,16 @@ def findings_of(stage: str, diagnostics: Diagnostics) -> Iterator[None]:
 
 
 def run(module: ir.Module, stage: str, pipeline: str, diagnostics: Diagnostics) -> None:
-    """Run the passes of ``pipeline`` over the module; raises `Refusal` O2M-M001 if one fails."""
+    """Run the passes of ``pipeline`` over the module; raises `Refusal` O2M-M001 if one fails.
+
+    The module is verified once after all of them: after each, it takes 40 % of the time of a small program.
+    """
     with findings_of(stage, diagnostics):
-        PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
+        manager = PassManager.parse(f"builtin.module({pipeline})")
+        manager.enable_verifier(False)
+        manager.run(module.operation)
+        if not module.operation.verify():
+            raise ValueError("the module is not valid")
 
 
 def _node_name(location: str) -> str:
