@@ -18,14 +18,14 @@ def ramp(*shape: int, dtype: str = "float32") -> np.ndarray:
 @pytest.mark.parametrize("bounds", [{}, {"start": 1}, {"end": 2}, {"start": -2, "end": -1}, {"start": 2, "end": 9}])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_shape(bounds, dynamic):
-    agrees("Shape", [ramp(2, 0, 4)], opset=15, dynamic=dynamic, native=NATIVE, **bounds)
+    agrees("Shape", [ramp(2, 0, 4)], opset=15, dynamic=dynamic, native=dynamic, **bounds)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_shape_and_size_of_old_opsets(dynamic):
-    agrees("Shape", [ramp(2, 3)], opset=1, dynamic=dynamic, native=NATIVE)
-    agrees("Size", [ramp(2, 3)], opset=1, dynamic=dynamic, native=NATIVE)
-    agrees("Size", [ramp()], opset=21, dynamic=dynamic, native=NATIVE)
+    agrees("Shape", [ramp(2, 3)], opset=1, dynamic=dynamic, native=dynamic)
+    agrees("Size", [ramp(2, 3)], opset=1, dynamic=dynamic, native=dynamic)
+    agrees("Size", [ramp()], opset=21, dynamic=dynamic, native=dynamic)
 
 
 CONSTANTS = [
@@ -84,8 +84,8 @@ def test_range(dtype, start, limit, delta, known):
 @pytest.mark.parametrize("k", [-2, 0, 1, 5])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_eye_like(k, dynamic):
-    agrees("EyeLike", [ramp(3, 4)], opset=9, k=k, dynamic=dynamic, native=NATIVE)
-    agrees("EyeLike", [ramp(3, 3)], opset=9, k=k, dtype=TensorProto.INT32, dynamic=dynamic, native=NATIVE)
+    agrees("EyeLike", [ramp(3, 4)], opset=9, k=k, dynamic=dynamic, native=dynamic)
+    agrees("EyeLike", [ramp(3, 3)], opset=9, k=k, dtype=TensorProto.INT32, dynamic=dynamic, native=dynamic)
 
 
 @pytest.mark.parametrize("upper", [0, 1])

@@ -20,7 +20,7 @@ def ramp(*shape: int, dtype: str = "float32") -> np.ndarray:
 @pytest.mark.parametrize("known", [True, False])
 def test_gather(index, axis, dynamic, known):
     inputs = [ramp(3, 4), np.asarray(index)]
-    agrees("Gather", inputs, opset=13, axis=axis, dynamic=dynamic, known=[1] if known else [], native=NATIVE)
+    agrees("Gather", inputs, opset=13, axis=axis, dynamic=dynamic, known=[1] if known else [], native=dynamic)
 
 
 def test_gather_nothing():
@@ -32,8 +32,8 @@ def test_gather_nothing():
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_gather_elements(dtype, dynamic):
     index = np.array([[0, -1, 2], [1, 1, -3]])
-    agrees("GatherElements", [ramp(3, 3, dtype=dtype), index], opset=13, dynamic=dynamic, native=NATIVE)
-    agrees("GatherElements", [ramp(2, 4, dtype=dtype), index], opset=11, axis=1, dynamic=dynamic, native=NATIVE)
+    agrees("GatherElements", [ramp(3, 3, dtype=dtype), index], opset=13, dynamic=dynamic, native=dynamic)
+    agrees("GatherElements", [ramp(2, 4, dtype=dtype), index], opset=11, axis=1, dynamic=dynamic, native=dynamic)
 
 
 GATHER_ND = [
@@ -112,7 +112,7 @@ def test_tensor_scatter(mode):
             expected[batch, :, (start[batch] + step) % 5] = update[batch, :, step]
     for dynamic in (False, True):
         inputs = [cache, update, start]
-        agrees("TensorScatter", inputs, opset=24, mode=mode, dynamic=dynamic, expected=[expected], native=NATIVE)
+        agrees("TensorScatter", inputs, opset=24, mode=mode, dynamic=dynamic, expected=[expected], native=dynamic)
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
@@ -120,12 +120,12 @@ def test_tensor_scatter(mode):
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compress(axis, condition, dynamic):
     attributes = {} if axis is None else {"axis": axis}
-    agrees("Compress", [ramp(3, 4), np.array(condition)], opset=11, dynamic=dynamic, native=NATIVE, **attributes)
+    agrees("Compress", [ramp(3, 4), np.array(condition)], opset=11, dynamic=dynamic, native=dynamic, **attributes)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_reverse_sequence(dynamic):
     inputs = [ramp(4, 3, 2), np.array([1, 4, 3])]
-    agrees("ReverseSequence", inputs, opset=10, dynamic=dynamic, native=NATIVE)
+    agrees("ReverseSequence", inputs, opset=10, dynamic=dynamic, native=dynamic)
     inputs = [ramp(3, 4), np.array([0, 4, 2])]
-    agrees("ReverseSequence", inputs, opset=10, batch_axis=0, time_axis=1, dynamic=dynamic, native=NATIVE)
+    agrees("ReverseSequence", inputs, opset=10, batch_axis=0, time_axis=1, dynamic=dynamic, native=dynamic)
