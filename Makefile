@@ -11,7 +11,7 @@ demo: $(STAMP)
 	$(BIN)/python tools/demo.py
 
 test: $(STAMP) check
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=20
 
 check: lint types architecture specs pages
 
