@@ -125,6 +125,8 @@ def test_what_nothing_runs_has_no_oracle() -> None:
 # Each known disagreement: the case it is about, the output, and what is right.
 
 NAN = np.array([[[np.nan, 1.0, 2.0]]], np.float32)
+TURNS = 2 * np.pi * np.arange(12) / 12
+BYTES = np.full((1, 1, 1, 2), -5, np.int8)
 BIAS = np.ones((1, 6), np.float32)
 GATES = np.ones((1, 3, 1), np.float32)
 ONES = np.linspace(-3, 3, 40, dtype=np.float32).reshape(1, 40, 1, 1)
@@ -138,6 +140,11 @@ PROOFS: dict[str, tuple[Case, int, Any]] = {
         case("GroupNormalization", 21, GROUPED, np.ones(6), np.zeros(6), num_groups=2),
         0,
         (CENTRED / np.sqrt(CENTRED.reshape(1, 2, -1).var(-1).reshape(1, 2, 1, 1) + 1e-5)).reshape(GROUPED.shape),
+    ),
+    "BlackmanWindow|HammingWindow|HannWindow": (
+        case("BlackmanWindow", 17, np.int64(12), output_datatype=11),
+        0,
+        0.42 - 0.5 * np.cos(TURNS) + 0.08 * np.cos(2 * TURNS),
     ),
     "GRU|LSTM": (case("GRU", 14, NAN[:, :, :1], GATES, GATES, BIAS, hidden_size=1, clip=0.5), 0, NAN[None, :, :, :1]),
     "MaxPool": (case("MaxPool", 12, NAN, kernel_shape=[3]), 0, NAN[:, :, :1]),
@@ -168,6 +175,7 @@ def test_an_entry_lets_nothing_else_pass() -> None:
 DETOURS: tuple[tuple[Case, Any], ...] = (
     (case("ReduceSum", 13, np.zeros((2, 0, 3), np.float32), np.array([0, 1, -1])), np.zeros((1, 1, 1))),
     (case("MeanVarianceNormalization", 13, ONES), np.zeros(ONES.shape)),
+    (case("Resize", 18, BYTES, None, np.float32([1, 1, 1, 2]), mode="linear", antialias=1), BYTES.repeat(2, 3)),
 )
 
 

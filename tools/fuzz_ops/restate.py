@@ -293,6 +293,15 @@ def _single(case: Case) -> Stated | None:
     return stated if np.isfinite(data.astype(np.float64)).all() else None
 
 
+def _signed_bytes(case: Case) -> Stated | None:
+    """Resize-18 says nothing of limits but the type's; onnxruntime puts int8 of an antialiased image into 0 to 255."""
+    data = case.inputs[0]
+    if data is None or data.array.dtype != np.int8 or not case.attributes.get("antialias"):
+        return None
+    wide = replace(case, inputs=(replace(data, array=data.array.astype(np.int32)), *case.inputs[1:]))
+    return Stated(wide, f"{_at(case.op, case.opset)} of int32")
+
+
 def _global(case: Case) -> Stated | None:
     """GlobalMaxPool-1, GlobalAveragePool-1: "equivalent to MaxPool", "AveragePool", "with kernel size equal to the spatial
     dimension of input tensor"; onnxruntime's reductions also take tensors without elements."""
@@ -334,6 +343,7 @@ RULES: tuple[tuple[str, int, int, Callable[[Case], Stated | None]], ...] = (
 DETOURS: tuple[tuple[str, Callable[[Case], Stated | None]], ...] = (
     ("Reduce.*", _from_the_front),
     ("MeanVarianceNormalization", _single),
+    ("Resize", _signed_bytes),
 )
 """Nodes of which onnxruntime gives something wrong as they stand: what operator, and how it is stated instead."""
 
