@@ -2,6 +2,10 @@
 
 ``python -m tools.fuzz_ops --help`` says how to run it; ``make fuzz`` is the long run, tests/fuzz the short one.
 
+What a result is held against (`oracle`): onnxruntime on the node as it is; else on the same node stated at another version
+(`restate`), in other types (`widen`), or both; else onnx.reference. Where one of them is wrong all the same, `known` says
+what is, and how far; tests/fuzz proves it by hand.
+
 What ``--json FILE`` writes::
 
     {"onnx": "1.23.2", "onnxruntime": "1.31.1", "seed": 0, "draws": 50,

@@ -111,7 +111,16 @@ def _counted(names: Iterable[str]) -> str:
 
 def _kind(name: str) -> str:
     """The name of a reference without versions and types, of anything else as it is."""
-    found = re.fullmatch(r"(onnx\w*(?:\.\w+)?) \d[\w.]*( as \w+-\d+.*?)?( \(.* as .*\))?", name)
+    found = re.fullmatch(r"(onnx\w*(?:\.\w+)?) \d[\w.]*( as \w+-\d+.*?)?( \(.* as .*\))?( by parts)?", name)
     if found is None:
         return name
-    return ", ".join(filter(None, (f"{found[1]}{' restated' if found[2] else ''}", "in other types" if found[3] else "")))
+    return ", ".join(
+        filter(
+            None,
+            (
+                f"{found[1]}{' restated' if found[2] else ''}",
+                "in other types" if found[3] else "",
+                "by parts" if found[4] else "",
+            ),
+        )
+    )
