@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import sympy
+import torch
 
 from onnx2torch_mlir.core import dims as D
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.dims import to_dim
-from onnx2torch_mlir.core.parameters import KnownInt, Need, Sizes
+from onnx2torch_mlir.core.parameters import Need, Sizes
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
@@ -116,11 +117,20 @@ def _equal_at_one(size: Dim, wanted: Dim) -> bool:
     return isinstance(wanted, sympy.Symbol) and isinstance(size, sympy.Expr) and size.subs(wanted, 1) == 1
 
 
-def tile_axis(g: ProgramBuilder, data: Value, tiles: KnownInt, axis: KnownInt) -> Value:
-    """One axis repeated (opset 1 to 5). Source: ONNX Tile-1."""
-    repeats: list[Dim] = [1] * data.rank
-    repeats[axis_in(int(axis), data.rank)] = int(tiles)
-    return tile(g, data, repeats)
+def tile_axis(g: ProgramBuilder, data: Value, tiles: Value, axis: Value) -> Value:
+    """One axis repeated (opset 1 to 5); how often, and which one, are numbers of the data's type. Source: ONNX Tile-1."""
+    times, place = (g.cast(g.reshape(item, []), torch.int64) for item in (tiles, axis))
+    known = place.dims()
+    if known is not None and isinstance(known[0], int):
+        place = g.scalar(axis_in(known[0], data.rank), torch.int64)
+    else:
+        number = g.item(place, signed=True)
+        inside = sympy.And(sympy.Ge(number, -data.rank), sympy.Lt(number, data.rank))
+        g.require(inside, f"axis of {g.origin} must be in range for rank {data.rank}")
+        place = g.where(g.binary("lt", place, 0), g.add(place, data.rank), place)
+    repeats = g.where(g.binary("eq", g.arange(0, data.rank), place), times, 1)
+    sizes = repeats.dims()
+    return tile(g, data, [g.item(g.select(repeats, 0, i)) for i in range(data.rank)] if sizes is None else sizes)
 
 
 def tile(g: ProgramBuilder, data: Value, repeats: Sizes) -> Value:

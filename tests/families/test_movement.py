@@ -195,7 +195,11 @@ def test_tile(repeats, known):
 
 def test_tile_one_axis():
     inputs = [ramp(2, 3), np.float32([2]), np.float32([1])]
-    agrees("Tile", inputs, opset=1, known=[1, 2], expected=[np.tile(ramp(2, 3), (1, 2))], native=NATIVE)
+    for known in ([1, 2], [2], [1], []):
+        agrees("Tile", inputs, opset=1, known=known, expected=[np.tile(ramp(2, 3), (1, 2))], native=NATIVE and known != [1])
+    inputs[2] = np.float32([2])
+    with pytest.raises(Refusal, match="must be in range"):
+        agrees("Tile", inputs, opset=1, expected=[None], native=False)
 
 
 PADS = [[0, 1, 0, 2], [1, 0, 1, 0], [2, 2, 2, 2], [0, 0, 0, 0], [-1, 0, 1, 0], [-1, 1, -1, -1]]
