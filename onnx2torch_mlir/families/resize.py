@@ -229,7 +229,9 @@ def _interpolated(
             result = _by_matrix(g, result, item.axis, matrix)
         else:
             if method.mode == "linear":
-                taps = linear_taps(g, where, item.size, halves=integral)
+                # An axis whose scale is 1 at run time is one that onnxruntime does not resize.
+                changed = g.call("aten.ne.Tensor", item.scale, g.scalar(1.0, item.scale.dtype)) if integral else None
+                taps = linear_taps(g, where, item.size, halves=changed)
             else:
                 taps = cubic_taps(g, where, item.size, method.cubic_coeff_a, method.exclude_outside)
             if integral and method.mode == "linear" and not method.antialias:

@@ -112,10 +112,11 @@ def nearest_tap(g: ProgramBuilder, x: Value, resized: ResizedAxis, nearest_mode:
     return Tap(clamped(g, g.cast(chosen, torch.int64), resized.size), None)
 
 
-def linear_taps(g: ProgramBuilder, x: Value, size: Dim, *, halves: bool = False) -> list[Tap]:
+def linear_taps(g: ProgramBuilder, x: Value, size: Dim, *, halves: Value | None = None) -> list[Tap]:
     """The two neighbours of each coordinate; beyond an end, that end alone.
 
-    ``halves`` weighs the last element by a half twice, as onnxruntime does: the same but for rounding.
+    Where ``halves`` (bool, 0-d), the last element is weighed by a half twice, as onnxruntime does on the axes that it
+    resizes: the same but for rounding.
     """
     x = clamped(g, x, size)
     down = g.unary("floor", x)
@@ -123,8 +124,9 @@ def linear_taps(g: ProgramBuilder, x: Value, size: Dim, *, halves: bool = False)
     lower = g.sub(1.0, upper)
     index = g.cast(down, torch.int64)
     following = clamped(g, g.add(index, 1), size)
-    if halves:
-        same, half = g.call("aten.eq.Tensor", index, following), g.scalar(0.5, x.dtype)
+    if halves is not None:
+        same = g.call("aten.logical_and.default", g.call("aten.eq.Tensor", index, following), halves)
+        half = g.scalar(0.5, x.dtype)
         lower, upper = g.where(same, half, lower), g.where(same, half, upper)
     return [Tap(index, lower), Tap(following, upper)]
 

@@ -232,3 +232,8 @@ def test_refusals(case: str) -> None:
     with pytest.raises(Refusal) as refusal:
         convert(read(node_model("Resize", inputs, opset=19, known=[2], **attributes)))
     assert [finding.code for finding in refusal.value.findings] == [code]
+
+
+def test_axes_that_keep_their_size_at_run_time_are_not_resized() -> None:
+    x = np.random.default_rng(0).integers(-100, 100, (4, 4, 5, 2)).astype(np.int32)
+    agrees("Resize", [x, factors(1, 1, 3, 2)], opset=10, mode="linear", native=NATIVE)
