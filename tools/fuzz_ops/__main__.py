@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress
 
 from onnx2torch_mlir.isolation import Worker
 from tools.fuzz_ops.hunt import SHRINK_SECONDS, Hunt, Target, hunt, targets
@@ -69,6 +70,10 @@ def hunt_all(wanted: Sequence[Target], options: argparse.Namespace) -> list[Hunt
     for _ in range(options.jobs):
         waiting.put(None)
     found: dict[int, Hunt] = {}
+    terminal = Console(stderr=True)
+    quiet = options.verbose or not terminal.is_terminal
+    progress = Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=terminal, disable=quiet)
+    rows = progress.add_task("rows", total=len(wanted))
 
     def serve() -> None:
         worker = Worker()
@@ -84,6 +89,7 @@ def hunt_all(wanted: Sequence[Target], options: argparse.Namespace) -> list[Hunt
                     until=until,
                     shrink_seconds=options.shrink,
                 )
+                progress.advance(rows)
                 if options.verbose:
                     outcomes = [verdict.outcome for _, verdict in found[index].drawn]
                     told = ", ".join(f"{name} {outcomes.count(name)}" for name in dict.fromkeys(outcomes))
@@ -94,10 +100,11 @@ def hunt_all(wanted: Sequence[Target], options: argparse.Namespace) -> list[Hunt
             worker.close()
 
     threads = [threading.Thread(target=serve, daemon=True) for _ in range(options.jobs)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with progress:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     return [found[index] for index in sorted(found)]
 
 
