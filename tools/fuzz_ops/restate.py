@@ -302,6 +302,16 @@ def _signed_bytes(case: Case) -> Stated | None:
     return Stated(wide, f"{_at(case.op, case.opset)} of int32")
 
 
+def _exponentials(case: Case) -> Stated | None:
+    """ReduceLogSumExp: "log sum exponent of the input tensor's elements"; onnxruntime cuts the exponentials of integers off
+    before it sums them up."""
+    data = case.inputs[0]
+    if data is None or data.array.dtype.kind not in "iu" or not data.array.size:
+        return None
+    wide = replace(case, inputs=(replace(data, array=data.array.astype(np.float64)), *case.inputs[1:]))
+    return Stated(wide, f"{_at(case.op, case.opset)} of float64")
+
+
 def _global(case: Case) -> Stated | None:
     """GlobalMaxPool-1, GlobalAveragePool-1: "equivalent to MaxPool", "AveragePool", "with kernel size equal to the spatial
     dimension of input tensor"; onnxruntime's reductions also take tensors without elements."""
@@ -342,6 +352,7 @@ RULES: tuple[tuple[str, int, int, Callable[[Case], Stated | None]], ...] = (
 
 DETOURS: tuple[tuple[str, Callable[[Case], Stated | None]], ...] = (
     ("Reduce.*", _from_the_front),
+    ("ReduceLogSumExp", _exponentials),
     ("MeanVarianceNormalization", _single),
     ("Resize", _signed_bytes),
 )

@@ -39,7 +39,10 @@ _INTERPOLATES = "Resize|Upsample"
 
 
 def _to_whole(case: Case) -> str:
-    """How ``case`` makes interpolated numbers integers: onnxruntime cuts off linear ones, the reference rounds others."""
+    """How ``case`` makes integers of numbers: interpolated linearly, cut off as by onnxruntime, else rounded as by the
+    reference; logarithms cut off."""
+    if case.op == "ReduceLogSumExp":
+        return "trunc"
     if not re.fullmatch(_INTERPOLATES, case.op) or case.attributes.get("antialias"):
         return ""
     return "trunc" if case.attributes.get("mode") == "linear" else "rint"
