@@ -22,7 +22,7 @@ ALL = "all"
 LIMITS_KEPT = 3
 
 
-@dataclass
+@dataclass(frozen=True)
 class Tally:
     """Cases, and how many of them got how far: each count includes what got further.
 
@@ -39,9 +39,11 @@ class Tally:
         return Tally(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
 
     def __post_init__(self) -> None:
-        counts = astuple(self)
-        if list(counts) != sorted(counts, reverse=True) or counts[-1] < 0:
-            raise ValueError(f"the counts {counts} do not fall from stage to stage")
+        if not self.cases >= self.converted >= self.lowered >= self.ran >= self.matched >= 0:
+            raise ValueError(f"the counts {astuple(self)} do not fall from stage to stage")
+
+
+NOTHING = Tally()
 
 
 @dataclass(frozen=True, order=True)

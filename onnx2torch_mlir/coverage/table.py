@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from onnx2torch_mlir.coverage.dtypes import GROUPS, declared
-from onnx2torch_mlir.coverage.measured import ALL, LIMITS_KEPT, MODES, Limit, Measured, Run, Tally, load_measured
+from onnx2torch_mlir.coverage.measured import ALL, LIMITS_KEPT, MODES, NOTHING, Limit, Measured, Run, Tally, load_measured
 from onnx2torch_mlir.specs import Ledger, OperatorVersion, Resolution, SpecTable, default_ledger, default_table, replay
 from onnx2torch_mlir.specs import Outcome as Mapped
 
@@ -85,7 +85,7 @@ class Support:
 
     def tally(self, mode: str = "static", group: str = ALL) -> Tally:
         """What was measured in ``mode``, of one dtype group or of all."""
-        return self.cells.get((group, mode), Tally())
+        return self.cells.get((group, mode), NOTHING)
 
     def status(self, mode: str = "static", group: str = ALL) -> Status:
         """The status in ``mode``, of one dtype group or of all: never more than was measured."""
