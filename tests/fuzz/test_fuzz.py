@@ -1,4 +1,4 @@
-"""A short run of the differential tester: a few draws of every row, always the same ones. ``make fuzz`` is the long run."""
+"""A short run of the differential tester: a draw of every row, always the same one. ``make fuzz`` is the long run."""
 
 import io
 import math
@@ -22,7 +22,7 @@ from tools.fuzz_ops.hunt import Hunt, hunt, targets
 from tools.fuzz_ops.report import is_refused, print_report, records, write_reproducer
 from tools.fuzz_ops.strategies import UNDRAWN
 
-DRAWS = 2
+DRAWS = 1
 SHARDS = 6
 
 OPEN: dict[str, str] = {}
@@ -39,7 +39,7 @@ def test_rows(shard: int) -> None:
     wanted = [item for item in targets() if item.strategy is not None and not is_refused(item)][shard::SHARDS]
     worker = Worker()
     try:
-        hunts = [hunt(item, worker, draws=DRAWS, seed=1, shrink_seconds=0) for item in wanted]
+        hunts = [hunt(item, worker, draws=DRAWS, seed=1, shrink_seconds=0, skipped=1) for item in wanted]
     finally:
         worker.close()
     assert not [f"{item.target}: {item.note}" for item in hunts if item.note]

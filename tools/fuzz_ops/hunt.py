@@ -84,8 +84,12 @@ def hunt(
     special: bool = False,
     until: float = float("inf"),
     shrink_seconds: float = SHRINK_SECONDS,
+    skipped: int = 0,
 ) -> Hunt:
-    """Judge ``draws`` cases of ``target``, fewer where time is up (``until``, of `time.monotonic`) or nothing new comes."""
+    """Judge ``draws`` cases of ``target``, fewer where time is up (``until``, of `time.monotonic`) or nothing new comes.
+
+    The first ``skipped`` ones are not judged: hypothesis begins with the simplest that there is.
+    """
     strategy = target.strategy
     result = Hunt(target)
     assert strategy is not None
@@ -94,8 +98,8 @@ def hunt(
     while len(result.drawn) < draws and time.monotonic() < until and rounds < 12:
         rounds += 1
         before = len(result.drawn)
-        search = _Search(result, worker, draws, seen, until, shrink_seconds)
-        _run(search, target, strategy, seed + 7919 * rounds, max(1, draws - before), special)
+        search = _Search(result, worker, draws, seen, until, shrink_seconds, skipped)
+        _run(search, target, strategy, seed + 7919 * rounds, max(1, draws - before) + skipped, special)
         if search.smallest is not None:
             result.failures.append(search.smallest)
             seen.add(signature(search.smallest[1]))
@@ -115,6 +119,7 @@ class _Search:
     seen: set[str]
     until: float
     shrink_seconds: float
+    skipped: int
     kind: str = ""
     shrink_until: float = 0.0
     smallest: tuple[Case, Verdict] | None = None
@@ -129,6 +134,9 @@ class _Search:
                 if self.smallest is None or case.size <= self.smallest[0].size:
                     self.smallest = case, verdict
                 raise _Failed
+            return
+        if self.skipped:
+            self.skipped -= 1
             return
         if len(self.result.drawn) >= self.draws or time.monotonic() > self.until:
             return
