@@ -11,6 +11,7 @@ import resource
 import sys
 import threading
 import traceback
+from pathlib import Path
 from typing import IO
 
 from onnx2torch_mlir.isolation import frames
@@ -51,9 +52,17 @@ def _run(request: bytes) -> bytes:
         os._exit(130)
     except BaseException as error:
         succeeded, payload = False, (_pickled(error), traceback.format_exc())
-    unit = 1 if sys.platform == "darwin" else 1024
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    return pickle.dumps((succeeded, payload, memory), protocol=pickle.HIGHEST_PROTOCOL)
+    return pickle.dumps((succeeded, payload, _peak_memory()), protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def _peak_memory() -> int:
+    """Bytes that this process had in memory at most."""
+    try:
+        # Linux's ru_maxrss begins with what the parent had at the fork: the worker of a large process would seem large.
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _pickled(error: BaseException) -> bytes | None:

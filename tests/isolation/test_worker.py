@@ -25,6 +25,15 @@ def test_result_and_reuse(worker):
     assert worker.call("tests.isolation.tasks:pid") == worker.call("tasks:pid") == worker.pid != os.getpid()
 
 
+def test_a_worker_is_replaced_for_its_own_memory_not_its_owners(worker, monkeypatch):
+    monkeypatch.setattr("onnx2torch_mlir.isolation.worker._MEMORY_LIMIT", 300 << 20)
+    owners = b"x" * (400 << 20)
+    first, second = worker.call("tasks:pid"), worker.call("tasks:pid")
+    assert first == second
+    worker.call("tasks:allocate", len(owners))
+    assert worker.call("tasks:pid") != first
+
+
 def test_large_bytes_cross(worker):
     data = os.urandom(1 << 20) * 20
     assert worker.call("tests.isolation.tasks:add", data, b=b"x") == data + b"x"
