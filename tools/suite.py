@@ -58,9 +58,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "-k", default="", metavar="PATTERN", help="only cases whose names match this regular expression"
-    )
+    parser.add_argument("-k", default="", metavar="PATTERN", help="only cases whose names match this regular expression")
     parser.add_argument("--kind", nargs="+", choices=KINDS, default=list(KINDS))
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--eager", action="store_true", help="in eager PyTorch instead of natively")

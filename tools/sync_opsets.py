@@ -102,9 +102,7 @@ def _released() -> list[tuple[str, int]]:
 def stale(root: Path, files: dict[Path, str]) -> list[str]:
     """One line per difference between the checked-in ledger under ``root`` and ``files``."""
     domains = {path.parts[0] for path in files}
-    present = {
-        path.relative_to(root) for domain in domains if (root / domain).is_dir() for path in (root / domain).iterdir()
-    }
+    present = {path.relative_to(root) for domain in domains if (root / domain).is_dir() for path in (root / domain).iterdir()}
     missing = [f"missing   {path}" for path in sorted(files.keys() - present)]
     extra = [f"unknown   {path}" for path in sorted(present - files.keys())]
     both = sorted(files.keys() & present)

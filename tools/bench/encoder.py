@@ -7,9 +7,7 @@ import warnings
 from pathlib import Path
 
 
-def export_encoder(
-    path: Path, *, layers: int, width: int, hidden: int, heads: int, exporter: str, external: bool
-) -> int:
+def export_encoder(path: Path, *, layers: int, width: int, hidden: int, heads: int, exporter: str, external: bool) -> int:
     """Write an encoder with random weights and dynamic batch and sequence to ``path``; returns the weights' bytes."""
     import torch
 
@@ -47,9 +45,7 @@ def export_encoder(
             if external:
                 import onnx
 
-                onnx.save(
-                    onnx.load(path), path, save_as_external_data=True, location=f"{path.name}.data", size_threshold=1024
-                )
+                onnx.save(onnx.load(path), path, save_as_external_data=True, location=f"{path.name}.data", size_threshold=1024)
     return sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
 
 

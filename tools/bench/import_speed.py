@@ -120,9 +120,7 @@ def report(results: dict[tuple[str, str], Samples], weights: float) -> bool:
         if samples.failure:
             print(f"{row}  failed: {samples.failure}")
         else:
-            print(
-                f"{row}{median(samples.process):>14.2f}{median(samples.command):>12.2f}{median(samples.memory):>10.0f}"
-            )
+            print(f"{row}{median(samples.process):>14.2f}{median(samples.command):>12.2f}{median(samples.memory):>10.0f}")
     ours, upstream = results["ours", "torch"], results["upstream", "torch"]
     baseline = median(results["nothing", "torch"].memory)
     targets = [
@@ -132,9 +130,7 @@ def report(results: dict[tuple[str, str], Samples], weights: float) -> bool:
     if ("ours", "linalg") in results:
         mine, theirs = results["ours", "linalg"], results["upstream", "linalg"]
         targets.append(("whole command, to Linalg", median(mine.command) / median(theirs.command), 0.7))
-        targets.append(
-            ("whole command, our Linalg / their torch text", median(mine.command) / median(upstream.command), 0.7)
-        )
+        targets.append(("whole command, our Linalg / their torch text", median(mine.command) / median(upstream.command), 0.7))
     print()
     for title, ratio, target in targets:
         verdict = "met" if ratio <= target else "MISSED" if ratio > target else "not measured"

@@ -178,9 +178,7 @@ class Draw:
         if array is None:
             self._inputs.setdefault(name, []).append(None)
             return np.zeros(())
-        self._inputs.setdefault(name, []).append(
-            self._tensor(array, known=known, static=static, static_last=static_last)
-        )
+        self._inputs.setdefault(name, []).append(self._tensor(array, known=known, static=static, static_last=static_last))
         return array
 
     def _tensor(self, array: Array, *, known: bool | None, static: bool = False, static_last: bool = False) -> Given:

@@ -27,7 +27,7 @@ def property_of(case: Case) -> Property | None:
 
 
 def formula_of(case: Case) -> Callable[[Case], list[Any]] | None:
-    """The results of ``case`` by a formula of our own, for an operator that no reference knows."""
+    """The results of ``case`` by a formula of our own, for an operator that no reference knows, or none knows exactly."""
     if case.op == "Dropout" and case.opset >= 7:
         return None
     if case.op in ("DictVectorizer", "CastMap") and _is_taken(case):
@@ -233,10 +233,24 @@ def _mapped(case: Case) -> list[Any]:
     return [np.array([row], object) if kind == "TO_STRING" else np.array([row], "f" if kind == "TO_FLOAT" else np.int64)]
 
 
+def _window_of_channels(case: Case) -> list[Any]:
+    """LRN, each window summed for itself: onnxruntime keeps a running sum, which a large number spoils for what follows."""
+    data = _given(case, 0)
+    size, alpha, beta, bias = (case.attributes.get(name, default) for name, default in _LRN_DEFAULTS.items())
+    before = (size - 1) // 2
+    padding = [(0, 0), (before, size - 1 - before), *[(0, 0)] * (data.ndim - 2)]
+    squares = np.pad(data.astype(np.float64) ** 2, padding)
+    summed = sum(squares[:, start : start + data.shape[1]] for start in range(size))
+    return [(data / (bias + alpha / size * summed) ** beta).astype(data.dtype)]
+
+
+_LRN_DEFAULTS = {"size": 1, "alpha": 0.0001, "beta": 0.75, "bias": 1.0}
+
 _FORMULAS: dict[tuple[str, str], Callable[[Case], list[Any]]] = {
     ("ai.onnx.preview.training", "Gradient"): _gradient,
     ("ai.onnx", "Dropout"): _kept,
     ("ai.onnx", "Optional"): _optional,
+    ("ai.onnx", "LRN"): _window_of_channels,
     ("ai.onnx.ml", "DictVectorizer"): _mapped,
     ("ai.onnx.ml", "CastMap"): _mapped,
 }
