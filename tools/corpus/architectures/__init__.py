@@ -1,0 +1,1 @@
+"""Models exported here, each module with its ``SUBJECTS``."""

@@ -1,0 +1,1 @@
+"""Trained models inside packages of PyPI and npm, each module with its ``SUBJECTS``."""
