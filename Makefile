@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint types architecture specs pages coverage bench fuzz clean
+.PHONY: demo test check lint types architecture specs pages coverage bench fuzz corpus clean
 
 demo: $(STAMP)
 	$(BIN)/python tools/demo.py
@@ -25,7 +25,7 @@ architecture: $(STAMP)
 	$(BIN)/lint-imports
 
 specs: $(STAMP)
-	$(BIN)/python tools/sync_opsets.py --check
+	$(BIN)/python -m tools.sync_opsets --check
 
 pages: $(STAMP)
 	$(BIN)/onnx2mlir coverage --check
@@ -35,6 +35,9 @@ coverage: $(STAMP)
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tools.fuzz_ops --draws 50 --reproducers out/fuzz --json out/fuzz.json
+
+corpus: $(STAMP)
+	$(BIN)/python -m tools.corpus --json out/corpus.json
 
 bench: $(STAMP)
 	$(BIN)/python tools/bench/import_speed.py

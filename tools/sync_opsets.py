@@ -1,7 +1,7 @@
-"""Write the ledger ``opsets/<domain>/<Op>.yaml`` from the operator schemas of the installed `onnx` package.
+"""Write the ledger ``opsets/<domain>/<Op>.yaml`` from the operator schemas of the installed `onnx` and `onnxruntime`.
 
-``python tools/sync_opsets.py`` rewrites what differs and removes what `onnx` no longer has;
-``python tools/sync_opsets.py --check`` changes nothing, lists what is stale and exits with 1 if anything is.
+``python -m tools.sync_opsets`` rewrites what differs and removes what they no longer have;
+``python -m tools.sync_opsets --check`` changes nothing, lists what is stale and exits with 1 if anything is.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import onnxruntime
 from onnx.defs import OpSchema
 
 from onnx2torch_mlir.specs.ledger import DOMAIN_FILE
 from onnx2torch_mlir.specs.ledger_text import attribute_value, render_operator
-from onnx2torch_mlir.specs.operator import AttributeSpec, Formal, Operator, OperatorVersion, canonical_domain
+from onnx2torch_mlir.specs.operator import DEFAULT_DOMAIN, AttributeSpec, Formal, Operator, OperatorVersion, canonical_domain
+from tools import ort_schemas
 
 OPSETS = Path(__file__).resolve().parent.parent / "opsets"
 
@@ -71,10 +73,12 @@ def version(schema: OpSchema) -> OperatorVersion:
 
 
 def operators() -> list[Operator]:
-    """Every operator of every domain that `onnx` declares, with its whole history."""
+    """Every operator of every domain that `onnx` or `onnxruntime` declares, with its whole history."""
     history: dict[tuple[str, str], list[OperatorVersion]] = defaultdict(list)
     for schema in onnx.defs.get_all_schemas_with_history():
         history[canonical_domain(schema.domain), schema.name].append(version(schema))
+    for added in ort_schemas.versions():
+        history[added.domain, added.op].append(added)
     return [
         Operator(domain, op, tuple(sorted(versions, key=lambda v: v.since_version)))
         for (domain, op), versions in sorted(history.items())
@@ -91,6 +95,7 @@ def expected_files() -> dict[Path, str]:
     released = {canonical_domain(row[0]): row[1] for row in _released()}
     for domain, number in newest.items():
         files[Path(domain, DOMAIN_FILE)] = f"newest_opset: {max(number, released.get(domain, 0))}\n"
+    files[Path(ort_schemas.EXTENSION, DOMAIN_FILE)] += f"extends: {DEFAULT_DOMAIN}\n"
     return files
 
 
@@ -116,7 +121,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     files = expected_files()
     differences = stale(options.root, files)
-    print("\n".join(differences) or f"{len(files)} files are up to date with onnx {onnx.__version__}")
+    print(
+        "\n".join(differences)
+        or f"{len(files)} files are up to date with onnx {onnx.__version__} and onnxruntime {onnxruntime.__version__}"
+    )
     if options.check:
         return 1 if differences else 0
     for line in differences:

@@ -92,9 +92,8 @@ def _explained(
 ) -> Explained:
     from onnx2torch_mlir.specs import default_ledger, default_table, resolve
 
-    operator = default_ledger().operator(node.domain, node.op_type)
     opset = node.version if node.version is not None else loaded.opsets.get(node.domain)
-    version = None if operator is None or opset is None else operator.version_for(opset)
+    version = None if opset is None else default_ledger().version(node.domain, node.op_type, opset)
     name = node.name or node.op_type
     items = made.get(name, [])
     core = tuple(str(item.target) for item in items)

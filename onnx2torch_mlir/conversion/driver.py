@@ -101,15 +101,14 @@ class GraphConverter:
         return NodeRef(reference.name, reference.op_type, reference.domain, since, reference.place, reference.index)
 
     def _version(self, node: ir.Node) -> OperatorVersion | None:
-        operator = self.ledger.operator(node.domain or "", node.op_type)
         opset = node.version if node.version is not None else self.opsets.get(node.domain or "")
-        return None if operator is None or opset is None else operator.version_for(opset)
+        return None if opset is None else self.ledger.version(node.domain or "", node.op_type, opset)
 
     def _convert(self, node: ir.Node, reference: NodeRef) -> Sequence[Known]:
         version = self._version(node)
         if version is None:
             raise self._unknown(node)
-        row = self.table.find(node.domain or "", node.op_type, version.since_version)
+        row = self.table.find(version.domain, version.op, version.since_version)
         if row is not None and row.action is Action.REFUSE:
             raise refuse("O2M-C002", row.reason)
         if row is not None and row.action is Action.HOST:
@@ -143,7 +142,7 @@ class GraphConverter:
     def _unknown(self, node: ir.Node) -> Refusal:
         domain = node.domain or "ai.onnx"
         opset = node.version if node.version is not None else self.opsets.get(node.domain or "")
-        if self.ledger.operator(node.domain or "", node.op_type) is None:
+        if not self.ledger.knows(node.domain or "", node.op_type):
             return refuse("O2M-C001", f"{domain} has no operator {node.op_type}", case=domain)
         return refuse("O2M-C002", f"{node.op_type} does not exist yet in opset {opset} of {domain}")
 

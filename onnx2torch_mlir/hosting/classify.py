@@ -58,7 +58,7 @@ class Classifier:
         return False
 
     def _reason(self, node: ir.Node, types: Types) -> str:
-        if self._ledger.operator(node.domain, node.op_type) is None:
+        if not self._ledger.knows(node.domain, node.op_type):
             return ""
         if reason := self._row_reason(node):
             return reason
@@ -79,9 +79,8 @@ class Classifier:
         opset = node.version if node.version is not None else self._loaded.opsets.get(node.domain)
         key = (node.domain, node.op_type, opset)
         if key not in self._reasons:
-            operator = self._ledger.operator(node.domain, node.op_type)
-            version = None if operator is None or opset is None else operator.version_for(opset)
-            row = None if version is None else self._table.find(node.domain, node.op_type, version.since_version)
+            version = None if opset is None else self._ledger.version(node.domain, node.op_type, opset)
+            row = None if version is None else self._table.find(version.domain, version.op, version.since_version)
             self._reasons[key] = row.reason if row is not None and row.action is Action.HOST else ""
         return self._reasons[key]
 

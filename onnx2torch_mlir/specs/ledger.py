@@ -1,6 +1,6 @@
 """The ledger: every version of every operator that a domain's standard declares, read lazily, one file per operator.
 
-Nothing here asks the `onnx` package: ``opsets/<domain>/`` is generated from it by ``tools/sync_opsets.py`` and checked
+Nothing here asks `onnx` or `onnxruntime`: ``opsets/<domain>/`` is generated from them by ``tools/sync_opsets.py``, checked
 in, and a third-party domain brings a folder of the same form.
 """
 
@@ -15,7 +15,8 @@ from onnx2torch_mlir.specs.operator import Operator, OperatorVersion, canonical_
 from onnx2torch_mlir.specs.roots import BUILTIN
 
 DOMAIN_FILE = "_domain.yaml"
-"""The file of a domain's folder that says which opset is its newest: ``newest_opset: 28``."""
+"""The file of a domain's folder: ``newest_opset: 28``, and ``extends: ai.onnx`` where its operators may stand in a node
+of that domain, for what it does not have itself (as onnxruntime adds LayerNormalization to the opsets before 17)."""
 
 
 class Domain:
@@ -26,10 +27,14 @@ class Domain:
         self._files: dict[str, Path] = {}
         self._operators: dict[str, Operator] = {}
         numbers = [0]
+        self.extends: set[str] = set()
+        """The domains whose nodes may mean operators of this one."""
         for folder in folders:
             for entry in folder.iterdir():
                 if entry.name == DOMAIN_FILE:
-                    numbers.append(_read_newest(entry))
+                    newest, extended = _read_domain(entry)
+                    numbers.append(newest)
+                    self.extends |= extended
                 elif entry.suffix == ".yaml":
                     self._files.setdefault(entry.stem, entry)
         self.newest_opset: int = max(numbers)
@@ -48,11 +53,12 @@ class Domain:
         return operator
 
 
-def _read_newest(file: Path) -> int:
-    key, _, number = file.read_text(encoding="utf-8").strip().partition(":")
-    if key != "newest_opset" or not number.strip().isdecimal():
-        raise refuse("O2M-S005", f"{file} must say 'newest_opset: <number>' and nothing else")
-    return int(number)
+def _read_domain(file: Path) -> tuple[int, set[str]]:
+    lines = [line.partition(":") for line in file.read_text(encoding="utf-8").splitlines()]
+    told = {key.strip(): value.strip() for key, _, value in lines}
+    if not told.get("newest_opset", "").isdecimal() or told.keys() - {"newest_opset", "extends"} or len(told) < len(lines):
+        raise refuse("O2M-S005", f"{file} must say 'newest_opset: <number>', may say 'extends: <domain>', and nothing else")
+    return int(told["newest_opset"]), {canonical_domain(told["extends"])} if "extends" in told else set()
 
 
 class Ledger:
@@ -90,6 +96,26 @@ class Ledger:
         """The operator, or None where the domain or the operator is unknown."""
         found = self.domain(domain)
         return None if found is None else found.operator(op)
+
+    def version(self, domain: str, op: str, opset: int) -> OperatorVersion | None:
+        """The operator version that a node ``domain::op`` means in a model importing ``opset`` of that domain: the domain's
+        own, else that of a domain which extends it. None where there is none."""
+        for candidate in (canonical_domain(domain), *self._extensions(domain)):
+            operator = self.operator(candidate, op)
+            version = None if operator is None else operator.version_for(opset)
+            if version is not None:
+                return version
+        return None
+
+    def _extensions(self, domain: str) -> Iterator[str]:
+        for name in self.domains():
+            found = self.domain(name)
+            if found is not None and canonical_domain(domain) in found.extends:
+                yield name
+
+    def knows(self, domain: str, op: str) -> bool:
+        """Whether a node ``domain::op`` means an operator at any opset."""
+        return any(self.operator(name, op) is not None for name in (domain, *self._extensions(domain)))
 
     def versions(self, domain: str) -> Iterator[OperatorVersion]:
         """Every version of every operator of ``domain``; reads all of its files."""

@@ -8,6 +8,7 @@ from onnx2torch_mlir.specs import DEFAULT_DOMAIN, Row
 from tools.fuzz_ops.draw import Draw
 from tools.fuzz_ops.strategies import (
     algebra,
+    contrib,
     control,
     elementwise,
     host,
@@ -34,6 +35,7 @@ Strategy = Callable[[Draw], None]
 STRATEGIES: dict[str, dict[str, Strategy]] = {
     DEFAULT_DOMAIN: {op: strategy for module in _MODULES for op, strategy in module.STRATEGIES.items()},
     "ai.onnx.ml": dict(learning.STRATEGIES),
+    "com.microsoft": dict(contrib.STRATEGIES),
     "ai.onnx.preview": dict(training.PREVIEW),
     "ai.onnx.preview.training": dict(training.STRATEGIES),
 }

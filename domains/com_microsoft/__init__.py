@@ -1,0 +1,1 @@
+"""The domain com.microsoft: what onnxruntime adds to ONNX, as its CPU kernels compute it."""

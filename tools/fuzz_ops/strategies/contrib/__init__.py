@@ -1,0 +1,14 @@
+"""How nodes of onnxruntime's own operators are drawn, in files by family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tools.fuzz_ops.draw import Draw
+
+_MODULES = ()
+
+STRATEGIES: dict[str, Callable[[Draw], None]] = {
+    op: strategy for module in _MODULES for op, strategy in module.STRATEGIES.items()
+}
+"""Of the domain com.microsoft, by operator."""
