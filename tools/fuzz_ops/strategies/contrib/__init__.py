@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 
 from tools.fuzz_ops.draw import Draw
 
-_MODULES = ()
+_MODULES: tuple[ModuleType, ...] = ()
 
 STRATEGIES: dict[str, Callable[[Draw], None]] = {
     op: strategy for module in _MODULES for op, strategy in module.STRATEGIES.items()
