@@ -1,0 +1,83 @@
+"""onnxruntime's results, and how far it is from itself.
+
+Where a number is rounded to an integer or compared with another (dynamic quantization, ArgMax, NonMaxSuppression), a
+difference in the last place of what comes before may become one of a whole step. How much of that a model has is measured,
+not guessed: onnxruntime runs it a second time with all its graph optimizations, which add up in another order, and on inputs
+moved by two units in the last place. The *spread* of an output is the largest of these changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx2torch_mlir.hosting import OnnxruntimeSession
+from onnx2torch_mlir.verification import compare_values
+
+MOVED = 2.0**-22
+MOVES = 3
+"""Inputs of floating point are multiplied by 1 ± `MOVED`, with other signs each time."""
+
+
+class References:
+    """onnxruntime on one model; sessions are made once."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._session = OnnxruntimeSession(Path(path))
+        self.name = self._session.name
+
+    def plain(self, feeds: Mapping[str, Any]) -> tuple[list[Any], float]:
+        """The outputs, and the seconds of a second run, with graph optimizations."""
+        outputs = self._session.run(feeds)
+        try:
+            self._optimized.run(None, dict(feeds))
+            start = time.perf_counter()
+            self._optimized.run(None, dict(feeds))
+            return outputs, time.perf_counter() - start
+        except Exception:
+            return outputs, 0.0
+
+    @cached_property
+    def _optimized(self) -> Any:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        return onnxruntime.InferenceSession(self._path, options, providers=["CPUExecutionProvider"])
+
+    def spread(self, feeds: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
+        """The spread of each output by name (of the parts of a sequence, by theirs)."""
+        plain = self._session.run(feeds)
+        others = [self._session.run(_moved(feeds, seed)) for seed in range(MOVES)]
+        with contextlib.suppress(Exception):  # nothing to learn from a session that does not run
+            others.append(self._optimized.run(None, dict(feeds)))
+        spread: dict[str, float] = {}
+        for other in others:
+            for name, a, b in zip(names, other, plain, strict=True):
+                for found in compare_values(name, a, b):
+                    change = np.inf if found.problem in ("shape", "dtype") else found.max_abs
+                    spread[found.name] = max(spread.get(found.name, 0.0), float(change))
+        return spread
+
+
+def _moved(feeds: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, list):
+            return [moved(item) for item in value]
+        if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+            return value
+        signs = rng.choice([-1.0, 1.0], value.shape)
+        step = max(MOVED, float(np.finfo(value.dtype).eps))
+        return np.asarray(value * (1 + step * signs)).astype(value.dtype)
+
+    return {name: moved(value) for name, value in feeds.items()}
