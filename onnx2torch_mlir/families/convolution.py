@@ -12,6 +12,7 @@ from onnx2torch_mlir.core.dims import to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.families.quantization import requantize
 from onnx2torch_mlir.families.windows import (
     check_auto_pad,
     check_spatial,
@@ -276,8 +277,5 @@ def quantized(
     weight_scale = _scalar_or_filters(g, w_scale, x.rank - 1, True)
     scale = g.mul(_scalar_or_filters(g, x_scale, x.rank, False), weight_scale)
     scale = g.div(scale, _scalar_or_filters(g, y_scale, x.rank, False))
-    rounded = g.unary("round", g.mul(g.cast(sums, torch.float32), scale))
-    zero = g.cast(_scalar_or_filters(g, y_zero_point, x.rank, False), torch.float32)
-    limits = torch.iinfo(y_zero_point.dtype)
-    clamped = g.call("aten.clamp.default", g.add(rounded, zero), limits.min, limits.max)
-    return g.cast(clamped, y_zero_point.dtype)
+    zero = _scalar_or_filters(g, y_zero_point, x.rank, False)
+    return requantize(g, sums, scale, zero, y_zero_point.dtype)

@@ -1,4 +1,9 @@
-"""Linear quantization: scales and zero points per tensor, along an axis, or by blocks of one."""
+"""Linear quantization: scales and zero points per tensor, along an axis, or by blocks of one.
+
+`quantize` and `dequantize` take parameters as ONNX's operators have them; `requantize` takes integer sums and a factor
+that broadcasts; `dynamic_quantize` finds the parameters in the data. Products of quantized matrices are
+`matmul.matmul_integer`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,87 @@ from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families.cast import cast_to
 from onnx2torch_mlir.families.dtypes import describe, is_integer
 from onnx2torch_mlir.families.narrow import numbers
+
+
+def dequantize(
+    g: ProgramBuilder,
+    x: Value,
+    scale: Value,
+    zero_point: Value | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    dtype: torch.dtype | None = None,
+) -> Value:
+    """(x - zero_point) * scale, computed in float32, in ``dtype`` (the scale's unless it is given).
+
+    ``x`` is of any element type, of less than a byte too. ``scale`` is one number, or one per slice along ``axis``, or
+    (of the rank of ``x``, with ``block_size``) one per block of as many elements along ``axis``, the last of which may be
+    shorter; ``zero_point`` likewise. Source: https://onnx.ai/onnx/operators/onnx__DequantizeLinear.html.
+
+    Raises:
+        Refusal: O2M-C005, O2M-C006 for parameters that do not fit ``x``.
+    """
+    parameters = [None if item is None else spread(g, item, x, axis, block_size) for item in (scale, zero_point)]
+    assert parameters[0] is not None
+    return g.cast(dequantized(g, x, parameters[0], parameters[1]), dtype or scale.dtype)
+
+
+def quantize(
+    g: ProgramBuilder,
+    x: Value,
+    scale: Value,
+    zero_point: Value | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    dtype: torch.dtype = torch.uint8,
+    element: str = "",
+    precision: torch.dtype | None = None,
+    saturate: bool = True,
+) -> Value:
+    """round(x / scale) + zero_point within the range of the result; halves go to the even neighbour.
+
+    Parameters are as in `dequantize`. The result has the zero point's element type, or without one ``dtype`` (holding
+    ``element``). The quotient is computed in float32 and rounded to ``precision`` where that is given.
+    Source: https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html.
+
+    Raises:
+        Refusal: O2M-C003 for a dtype that numbers are not quantized to, O2M-C005, O2M-C006 for parameters that do not fit.
+    """
+    if zero_point is not None:
+        dtype, element = zero_point.dtype, zero_point.element
+    compute = torch.float64 if torch.float64 in (x.dtype, scale.dtype) else torch.float32
+    divisor = g.cast(spread(g, scale, x, axis, block_size), compute)
+    quotient = g.div(g.cast(x, compute), divisor)
+    if precision is not None:
+        quotient = g.cast(g.cast(quotient, precision), compute)
+    offset = None if zero_point is None else spread(g, zero_point, x, axis, block_size)
+    return saturated(g, quotient, offset, dtype, element=element, saturate=saturate)
+
+
+def requantize(
+    g: ProgramBuilder, sums: Value, factor: Value, zero_point: Value | None, dtype: torch.dtype, element: str = ""
+) -> Value:
+    """round(sums * factor) + zero_point within the range of ``dtype``: what onnxruntime does with int32 sums.
+
+    ``factor`` (float32) and ``zero_point`` broadcast to ``sums``.
+    """
+    return saturated(g, g.mul(g.cast(sums, torch.float32), factor), zero_point, dtype, element=element)
+
+
+def dynamic_quantize(g: ProgramBuilder, x: Value) -> tuple[Value, Value, Value]:
+    """``x`` (float32) in uint8 over the range from its least to its greatest element and 0; its scale and zero point.
+
+    Source: https://onnx.ai/onnx/operators/onnx__DynamicQuantizeLinear.html; as in onnxruntime the scale of nothing but
+    zeros is 1.
+    """
+    axes = list(range(x.rank))
+    low, high = g.minimum(g.amin(x, axes), 0.0), g.maximum(g.amax(x, axes), 0.0)
+    span = g.div(g.sub(high, low), 255.0)
+    scale = g.where(g.binary("eq", span, 0.0), 1.0, span)
+    zero_point = saturated(g, g.div(g.unary("neg", low), scale), None, torch.uint8)
+    return quantize(g, x, scale, zero_point), scale, zero_point
 
 
 def spread(g: ProgramBuilder, parameter: Value, x: Value, axis: int, block_size: int = 0) -> Value:
