@@ -27,7 +27,7 @@ def floats(*shape: int) -> Array:
     return RANDOM.standard_normal(shape).astype(np.float32)
 
 
-U, S, I = np.uint8, np.int8, np.int32
+U, S, WIDE = np.uint8, np.int8, np.int32
 LEFT, RIGHT, SIGNED = codes(U, 2, 3, 5, high=255), codes(U, 5, 4), codes(S, 5, 4, low=-60)
 
 CASES: dict[str, tuple[str, list[Array | None], dict[str, Any]]] = {
@@ -59,12 +59,12 @@ CASES: dict[str, tuple[str, list[Array | None], dict[str, Any]]] = {
     ),
     "gemm, float, C": (
         "QGemm",
-        [codes(S, 3, 5), scales(), codes(S), SIGNED, scales(4), codes(S, 4), codes(I, 3, 4, high=9999)],
+        [codes(S, 3, 5), scales(), codes(S), SIGNED, scales(4), codes(S, 4), codes(WIDE, 3, 4, high=9999)],
         {},
     ),
     "gemm, quantized": (
         "QGemm",
-        [LEFT[0], scales(), codes(U), SIGNED.T, scales(4), codes(S, 4), codes(I, 4), scales() * 9, codes(U)],
+        [LEFT[0], scales(), codes(U), SIGNED.T, scales(4), codes(S, 4), codes(WIDE, 4), scales() * 9, codes(U)],
         {"transB": 1},
     ),
     "gemm, quantized, no C": (
