@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from onnx2torch_mlir.verification import compare, tolerance_of, ulp_distance
+from onnx2torch_mlir.verification import compare, compare_values, tolerance_of, ulp_distance
 from onnx2torch_mlir.verification.tolerances import EXACT
 
 F32 = np.float32
@@ -88,3 +88,14 @@ def test_ulps_are_counted_across_zero() -> None:
     assert ulp_distance(np.array([tiny], F32), np.array([-tiny], F32)) == 2
     assert ulp_distance(np.array([np.nan], F32), np.array([1], F32)) is None
     assert ulp_distance(np.array([1.0]), np.nextafter(np.array([1.0]), 2)) == 1
+
+
+def test_floats_out_of_maps_are_compared_as_the_float32_they_are():
+    third = float(np.float32(1 / 3))
+    near = float(np.nextafter(np.float32(third), np.float32(1)))
+    (compared,) = compare_values("p", [{0: third}], [{0: near}])
+    assert compared.agrees and compared.max_ulp == 1
+    (compared,) = compare_values("p", {"a": third + 1e-3}, {"a": third})
+    assert not compared.agrees
+    (compared,) = compare_values("p", {"a": 1 / 3}, {"a": 1 / 3 + 1e-6})
+    assert not compared.agrees and compared.theirs.dtype == "float64"
