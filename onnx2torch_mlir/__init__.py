@@ -9,6 +9,7 @@
     outputs = engine.run({"x": array})
     report = o2m.verify("model.onnx")
     findings = o2m.check("model.onnx")
+    o2m.register("my_package")                               # operators of your own; see docs/plugins.md
 
 Importing this package loads neither torch nor MLIR; they are loaded when something is converted.
 """
@@ -23,10 +24,17 @@ if TYPE_CHECKING:
     from onnx2torch_mlir import backend
     from onnx2torch_mlir.api import check, compile, convert, verify
     from onnx2torch_mlir.program import CoreProgram
+    from onnx2torch_mlir.specs import Plugin, register, unregister
 
-__all__ = ["CoreProgram", "Finding", "Refusal", "backend", "check", "compile", "convert", "verify"]
+__all__ = [
+    "CoreProgram", "Finding", "Plugin", "Refusal", "backend", "check", "compile", "convert", "register", "unregister", "verify",
+]  # fmt: skip
 
-_HOMES = {"check": "api", "compile": "api", "convert": "api", "verify": "api", "CoreProgram": "program"}
+_HOMES = {
+    **dict.fromkeys(("check", "compile", "convert", "verify"), "api"),
+    **dict.fromkeys(("Plugin", "register", "unregister"), "specs"),
+    "CoreProgram": "program",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -25,13 +25,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(session: Session) -> int:
     from onnx2torch_mlir.coverage import build, check_pages
+    from onnx2torch_mlir.specs import Ledger, SpecTable, plugin_findings
 
     options = session.options
-    whole = build()
-    if options.check:
-        session.report.extend(check_pages(whole))
+    if options.check:  # the pages are about this package alone
+        session.report.extend(check_pages(build(SpecTable.load(), Ledger())))
         return session.finish()
-    table = whole.only(options.domain, options.op)
+    session.report.extend(plugin_findings())
+    table = build().only(options.domain, options.op)
     if not table.supports:
         named = f"matches {options.op} in {options.domain or 'any domain'}" if options.op else f"is in {options.domain}"
         raise refuse("O2M-U001", f"no operator {named}", case="--op" if options.op else "--domain")

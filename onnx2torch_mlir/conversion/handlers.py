@@ -44,13 +44,16 @@ def load_handler(target: str) -> Handler:
     """The converter at a dotted path.
 
     Raises:
-        Refusal: O2M-S006 where there is none.
+        Refusal: O2M-S006 where there is none, or its module cannot be imported.
     """
     module_name, _, name = target.rpartition(".")
     try:
         function = getattr(importlib.import_module(module_name), name)
     except (ImportError, AttributeError) as error:
         raise refuse("O2M-S006", f"{target} does not exist: {error}", case=target) from error
+    except Exception as error:  # a plug-in's module may raise anything
+        reason = f"{module_name} cannot be imported: {type(error).__name__}: {error}"
+        raise refuse("O2M-S006", reason, case=target) from error
     return inspect_handler(function)
 
 

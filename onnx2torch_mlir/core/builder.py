@@ -20,6 +20,7 @@ import torch.fx
 
 from onnx2torch_mlir.core import folding, shapes
 from onnx2torch_mlir.core.dims import DimTable, to_dim
+from onnx2torch_mlir.core.extension import ADDED
 from onnx2torch_mlir.core.nodes import Projection, element_among, keeps_contiguous, overload
 from onnx2torch_mlir.core.primitives import CARRYING, PRIMITIVES
 from onnx2torch_mlir.core.signature import Dim
@@ -119,7 +120,7 @@ class ProgramBuilder(Sizing):
             KeyError: the primitive is not in the closed list (a defect of the converter).
             TypeError: arithmetic on elements of less than a byte, which only movement may see as they are held.
         """
-        if primitive not in PRIMITIVES:
+        if primitive not in PRIMITIVES and primitive not in ADDED:
             raise KeyError(f"{primitive} is not a core primitive")
         element = element_among(args)
         if element and primitive not in CARRYING:

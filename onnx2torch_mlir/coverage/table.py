@@ -91,10 +91,18 @@ class Support:
         """The status in ``mode``, of one dtype group or of all: never more than was measured."""
         return Status.REFUSED if self.refused else Status.of(self.tally(mode, group))
 
+    @property
+    def package(self) -> str:
+        """The plug-in whose row speaks for the operator, "" for this package."""
+        return "" if self.resolution.row is None else self.resolution.row.package
+
     def how(self) -> str:
         """In words what is done with the operator."""
+        row = self.resolution.row
+        of = "its own" if not self.package else f"the plug-in {self.package}"
+        instead = ", in place of this package's" if self.package and row is not None and row.override else ""
         texts = {
-            Mapped.ROW: "an implementation of its own",
+            Mapped.ROW: f"an implementation of {of}{instead}",
             Mapped.FUNCTION: "through ONNX's function body",
             Mapped.HOST: f"on the host: {self.resolution.reason}",
         }
@@ -111,6 +119,7 @@ class Support:
             "outcome": str(self.resolution.outcome),
             "reason": self.resolution.reason,
             "note": "" if row is None else row.note,
+            "package": self.package,
             "status": {mode: str(self.status(mode)) for mode in MODES},
             "measured_at": list(self.measured_at),
             "dtypes": {
@@ -207,7 +216,7 @@ def _speaks(item: Support, opset: int) -> bool:
 
 
 def build(table: SpecTable | None = None, ledger: Ledger | None = None, measured: Measured | None = None) -> CoverageTable:
-    """The table of the rows and the ledger (default: all that are installed), with what was measured."""
+    """The table of the rows and the ledger (default: this package and the plug-ins), with what was measured."""
     table = default_table() if table is None else table
     ledger = default_ledger() if ledger is None else ledger
     measured = load_measured() if measured is None else measured
@@ -234,6 +243,8 @@ def _support(items: Iterable[Resolution], next_version: int | None, measured: Me
     seen: dict[Limit, int] = {}
     measured_at = []
     for item in resolutions:
+        if item.row is not None and item.row.package:
+            continue  # what was measured is this package's own implementation
         key = (item.version.domain, item.version.op, item.version.since_version)
         for cell, tally in measured.tallies.get(key, {}).items():
             cells[cell] = cells.get(cell, Tally()) + tally

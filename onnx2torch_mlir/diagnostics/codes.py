@@ -78,6 +78,10 @@ CODES: dict[str, Code] = {
             4: ("row never matches", "No version of the operator lies in the row's range."),
             5: ("bad ledger", "A file under opsets does not follow the schema."),
             6: ("unknown converter", "A row names a family or converter that does not exist or cannot be bound."),
+            7: (
+                "plug-in left out",
+                "A package that brings operators is broken, contradicts another one, or needs a newer release.",
+            ),
         },
     ),
     **_table(

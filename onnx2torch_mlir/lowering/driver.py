@@ -19,7 +19,7 @@ from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, refuse
 from onnx2torch_mlir.lowering.context import Context, spec_of
 from onnx2torch_mlir.lowering.lowered import Lowered, Weight
 from onnx2torch_mlir.lowering.operand import Operand, Spec
-from onnx2torch_mlir.lowering.registry import load_rules
+from onnx2torch_mlir.lowering.registry import load_rules, why_missing
 from onnx2torch_mlir.lowering.requirements import Requirements, bind_dims, input_symbols
 from onnx2torch_mlir.lowering.retype import bind_results, retyped
 
@@ -299,7 +299,7 @@ def _refuse_unknown(module: GraphModule, rules: Mapping[str, Any]) -> None:
     if missing:
         raise Refusal(
             [
-                Finding("O2M-L001", f"{name} has no lowering rule", case=name, node=node_ref(node))
+                Finding("O2M-L001", why_missing(name), case=name, node=node_ref(node))
                 for name, node in missing.items()
             ]
         )

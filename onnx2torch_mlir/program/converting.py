@@ -11,6 +11,7 @@ from onnx2torch_mlir.diagnostics import Finding, Refusal, Report, Severity
 from onnx2torch_mlir.hosting import split
 from onnx2torch_mlir.program.core_program import CoreProgram
 from onnx2torch_mlir.program.split import SplitProgram, assemble
+from onnx2torch_mlir.specs import plugin_findings
 
 if TYPE_CHECKING:
     import torch
@@ -39,6 +40,7 @@ def convert(
         Refusal: with every finding, if one of them is an error.
     """
     report = Report() if report is None else report
+    report.extend(plugin_findings() if table is None else ())
     plan = split(loaded, table, ledger)
     if plan is None:
         with report.stage("convert"):
@@ -62,10 +64,12 @@ def check(
     ledger: Ledger | None = None,
 ) -> list[Finding]:
     """Every reason why ``loaded`` would not convert, every warning, and a note for every node that runs on the host."""
+    left_out = plugin_findings() if table is None else ()
     try:
         plan = split(loaded, table, ledger)
         if plan is None:
-            return check_whole(loaded, dims=dims, constants=constants, table=table, ledger=ledger)
-        return assemble(plan, dims=dims, constants=constants, table=table, ledger=ledger, report=Report())[1]
+            return [*left_out, *check_whole(loaded, dims=dims, constants=constants, table=table, ledger=ledger)]
+        found = assemble(plan, dims=dims, constants=constants, table=table, ledger=ledger, report=Report())[1]
+        return [*left_out, *found]
     except Refusal as refusal:
-        return list(refusal.findings)
+        return [*left_out, *refusal.findings]

@@ -1,6 +1,7 @@
 """What every operator is: the ledger of what ONNX declares (opsets), and the rows that say what we do (op_specs)."""
 
 from onnx2torch_mlir.specs.changes import Change, changes
+from onnx2torch_mlir.specs.installed import default_ledger, default_table, plugin_findings, register, unregister
 from onnx2torch_mlir.specs.ledger import Ledger
 from onnx2torch_mlir.specs.linter import Outcome, Resolution, lint, replay, resolve
 from onnx2torch_mlir.specs.operator import (
@@ -11,9 +12,10 @@ from onnx2torch_mlir.specs.operator import (
     OperatorVersion,
     canonical_domain,
 )
-from onnx2torch_mlir.specs.roots import BUILTIN, Root, installed_roots
+from onnx2torch_mlir.specs.plugins import Plugin
+from onnx2torch_mlir.specs.roots import BUILTIN, Root
 from onnx2torch_mlir.specs.row import Action, Row
-from onnx2torch_mlir.specs.table import SpecTable, default_ledger, default_table
+from onnx2torch_mlir.specs.table import SpecTable
 
 __all__ = [
     "BUILTIN",
@@ -26,6 +28,7 @@ __all__ = [
     "Operator",
     "OperatorVersion",
     "Outcome",
+    "Plugin",
     "Resolution",
     "Root",
     "Row",
@@ -34,8 +37,10 @@ __all__ = [
     "changes",
     "default_ledger",
     "default_table",
-    "installed_roots",
     "lint",
+    "plugin_findings",
+    "register",
     "replay",
     "resolve",
+    "unregister",
 ]

@@ -69,9 +69,10 @@ class Ledger:
     """
 
     def __init__(self, *roots: Path) -> None:
+        self.roots = roots or (BUILTIN.opsets,)
         self._folders: dict[str, list[Path]] = {}
         self._domains: dict[str, Domain] = {}
-        for root in roots or (BUILTIN.opsets,):
+        for root in self.roots:
             for folder in sorted(root.iterdir()) if root.is_dir() else ():
                 if folder.is_dir():
                     self._folders.setdefault(folder.name, []).append(folder)

@@ -24,7 +24,7 @@ _KINDS: dict[str, str] = {
     "since": "a version number",
     "until": "a version number",
     "family": "module.function",
-    "convert": "module.function",
+    "convert": "module.function, or a function of the domain's package",
     "refuse": "a sentence",
     "function": "true",
     "host": "a sentence",
@@ -40,7 +40,7 @@ _KINDS: dict[str, str] = {
 _TABLE_KEYS = frozenset({"op", "ops", "each"})
 _ACTIONS = tuple(str(action) for action in Action)
 _BOUND_KEYS = ("core", "options", "attributes", "constants", "ignore")
-_FUNCTION_PATH = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)+")
+_FUNCTION_PATH = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)*", re.IGNORECASE)
 _CHANGES = frozenset(Change)
 
 
@@ -49,8 +49,7 @@ def read_root(root: Root, findings: list[Finding]) -> Iterator[Row]:
     if root.op_specs.is_dir():
         for folder in sorted(path for path in root.op_specs.iterdir() if path.is_dir()):
             for path in sorted(folder.glob("*.yaml")):
-                file = str(path.relative_to(root.op_specs.parent))
-                yield from read_rows(path.read_text(encoding="utf-8"), folder.name, file, root, findings)
+                yield from read_rows(path.read_text(encoding="utf-8"), folder.name, root.shown(path), root, findings)
 
 
 def read_rows(text: str, domain: str, file: str, root: Root, findings: list[Finding]) -> Iterator[Row]:
@@ -73,6 +72,7 @@ class _Reader:
     def __init__(self, document: Document, domain: str, root: Root) -> None:
         self.document = document
         self.domain = domain
+        self.package = root.package
         self.prefixes = {"family": f"{PACKAGE}.families", "convert": root.converter_module(domain)}
 
     def bad(self, node: yaml.Node | int, reason: str, hint: str = "") -> None:
@@ -179,6 +179,7 @@ class _Reader:
             change=Change(fields["change"]) if "change" in fields else None,
             note=fields.get("note", ""),
             override=fields.get("override", False),
+            package=self.package,
             file=self.document.file,
             line=line,
         )
@@ -211,7 +212,8 @@ def _fits(key: str, value: Any) -> bool:
     if key in ("function", "override"):
         return value is True
     if key in ("family", "convert"):
-        return isinstance(value, str) and _FUNCTION_PATH.fullmatch(value) is not None
+        named = isinstance(value, str) and _FUNCTION_PATH.fullmatch(value) is not None
+        return named and (key == "convert" or "." in value)
     if key in ("constants", "ignore"):
         return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
     if key in ("options", "attributes"):

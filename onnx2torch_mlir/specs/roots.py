@@ -1,51 +1,62 @@
-"""Where rows, ledgers and converters come from: this package, and third-party packages that announce themselves.
+"""Where rows, ledgers and converters come from: this package, and packages that bring operators of their own.
 
-A package that brings a domain declares the entry point ``onnx2torch_mlir.domains`` whose value is the package's name::
-
-    [project.entry-points."onnx2torch_mlir.domains"]
-    com_example = "onnx2torch_com_example"
-
-and holds the three folders ``op_specs/<domain>/*.yaml``, ``opsets/<domain>/*.yaml`` and ``domains/<domain with _>/``.
+Such a package (a *plug-in*) holds up to three folders, ``op_specs/<domain>/*.yaml``, ``opsets/<domain>/*.yaml`` and
+``domains/<domain with _>/``, and may hold `MANIFEST`, which says for which interface it was written. How it makes itself
+known is in `specs.plugins`.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = "onnx2torch_mlir"
-ENTRY_POINTS = "onnx2torch_mlir.domains"
+
+MANIFEST = "plugin.yaml"
+"""The file of a plug-in that says for which interface it was written: ``api: 1``."""
 
 
 @dataclass(frozen=True)
 class Root:
-    """One source of specs: two folders, and the Python package under which its converters are imported."""
+    """One source of specs: two folders, and the Python package under which its converters are imported.
+
+    ``package`` names the plug-in, "" this package.
+    """
 
     op_specs: Path
     opsets: Path
     converters: str
+    package: str = ""
 
     def converter_module(self, domain: str) -> str:
         """The package of the converters of ``domain``, e.g. ``onnx2torch_mlir.domains.ai_onnx``."""
         return f"{self.converters}.{domain.replace('.', '_')}"
 
+    def shown(self, path: Path) -> str:
+        """A file below ``op_specs`` as findings name it: with the plug-in that it belongs to."""
+        return str(Path(self.package) / path.relative_to(self.op_specs.parent))
+
+    @classmethod
+    def of_folder(cls, folder: Path, package: str) -> Root:
+        """The root that ``folder`` is; ``package`` is the Python package that it is the folder of."""
+        return cls(folder / "op_specs", folder / "opsets", f"{package}.domains", package)
+
     @classmethod
     def of_package(cls, package: str) -> Root:
-        """The root that the installed package ``package`` brings."""
-        from importlib import resources
+        """The root that an importable package brings; only packages around it are imported, not itself.
 
-        folder = Path(str(resources.files(package)))
-        return cls(folder / "op_specs", folder / "opsets", f"{package}.domains")
+        Raises:
+            ModuleNotFoundError: there is no such package.
+        """
+        found = importlib.util.find_spec(package)
+        folders = [Path(folder) for folder in (found.submodule_search_locations or ())] if found is not None else []
+        if not folders:
+            raise ModuleNotFoundError(f"there is no package {package}", name=package)
+        holding = next((folder for folder in folders if (folder / "op_specs").is_dir()), folders[0])
+        return cls.of_folder(holding, package)
 
 
 _HERE = Path(__file__).resolve().parent.parent
 BUILTIN = Root(_HERE / "op_specs", _HERE / "opsets", f"{PACKAGE}.domains")
 """The root that this package is."""
-
-
-def installed_roots() -> tuple[Root, ...]:
-    """The built-in root, then those of all installed packages that declare the entry point, by name."""
-    from importlib import metadata  # 40 ms, which reading the rows of one package need not cost
-
-    points = sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda point: point.name)
-    return (BUILTIN, *(Root.of_package(point.value) for point in points))

@@ -27,8 +27,8 @@ class Row:
     ``target`` is the dotted path of the Python function for ``FAMILY`` and ``CONVERT``; ``reason`` the sentence for
     ``REFUSE`` and ``HOST``. ``options`` are keyword arguments from the row (``core`` among them), ``attributes`` the
     defaults of the node's attributes, ``constants`` the ONNX names of inputs whose contents must be known, ``ignore``
-    attributes that
-    carry no meaning. ``file`` and ``line`` say where the row is written.
+    attributes that carry no meaning. ``package`` is the plug-in that brings the row, "" this package; ``file`` and
+    ``line`` say where the row is written.
     """
 
     domain: str
@@ -45,6 +45,7 @@ class Row:
     change: Change | None = None
     note: str = ""
     override: bool = False
+    package: str = ""
     file: str = ""
     line: int = 0
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cache
 from itertools import combinations
 
 from onnx2torch_mlir.diagnostics import Finding, Refusal
-from onnx2torch_mlir.specs.ledger import Ledger
 from onnx2torch_mlir.specs.loader import read_root
 from onnx2torch_mlir.specs.operator import canonical_domain
-from onnx2torch_mlir.specs.roots import BUILTIN, Root, installed_roots
+from onnx2torch_mlir.specs.roots import BUILTIN, Root
 from onnx2torch_mlir.specs.row import Row
 
 
@@ -44,6 +42,13 @@ class SpecTable:
             raise Refusal(found)
         return cls(table)
 
+    def with_rows(self, rows: Iterable[Row], more: Iterable[Row]) -> SpecTable:
+        """This table, made of ``rows``, with ``more`` beside them; raises `Refusal` with what is wrong among them."""
+        more = list(more)
+        touched = {(row.domain, row.op) for row in more}
+        part = SpecTable.build([*(row for row in rows if (row.domain, row.op) in touched), *more])
+        return SpecTable({**self._rows, **part._rows})
+
     def find(self, domain: str, op: str, since_version: int) -> Row | None:
         """The row for that version of the operator, or None; never one for a neighbouring version."""
         for row in self._rows.get((canonical_domain(domain), op), ()):
@@ -64,18 +69,6 @@ class SpecTable:
 
     def __len__(self) -> int:
         return sum(map(len, self._rows.values()))
-
-
-@cache
-def default_table() -> SpecTable:
-    """The rows of this package and of the installed packages that bring domains; loaded once."""
-    return SpecTable.load(*installed_roots())
-
-
-@cache
-def default_ledger() -> Ledger:
-    """The ledger of this package and of the installed packages that bring domains; files are read when asked for."""
-    return Ledger(*(root.opsets for root in installed_roots()))
 
 
 def _arranged(group: list[Row], findings: list[Finding]) -> tuple[Row, ...]:

@@ -43,6 +43,11 @@ def rule(*primitives: str) -> Callable[[Rule], Rule]:
     return register
 
 
+def set_rule(primitive: str, function: Rule) -> None:
+    """Let ``function`` be the rule of a primitive that is not in the closed list (`core.extension`)."""
+    _RULES[primitive] = function
+
+
 def rule_names() -> frozenset[str]:
     """The primitives that have a shape rule."""
     return frozenset(_RULES)

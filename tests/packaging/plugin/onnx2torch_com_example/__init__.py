@@ -1,0 +1,1 @@
+"""Operators of the domain com.example, and another Mish, for onnx2torch_mlir."""
