@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
@@ -55,8 +53,3 @@ def bit_cast(g: ProgramBuilder, x: Value, *, to: int) -> Value:
         return reread(g, x, dtype, element)
     result: Value = g.call("aten.view.dtype", x, dtype)
     return result
-
-
-def identity(g: ProgramBuilder, x: Any) -> Any:
-    """The input itself, a tensor or any other value."""
-    return x

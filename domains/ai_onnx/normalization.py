@@ -8,7 +8,6 @@ import torch
 
 from onnx2torch_mlir.core import dims as D
 from onnx2torch_mlir.core.builder import ProgramBuilder
-from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families.normalization import (
@@ -167,54 +166,6 @@ def group_normalization_by_group(
     return g.cast(g.reshape(g.add(g.mul(normal, factor), shift), x.shape), x.dtype)
 
 
-def layer_normalization(
-    g: ProgramBuilder,
-    x: Value,
-    scale: Value,
-    bias: Value | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
-) -> tuple[Value, Value, Value]:
-    """Over all axes from ``axis`` on; the output, the mean and 1 / standard deviation.
-
-    Scale and bias broadcast to ``x``; those of exactly the normalized sizes go into ``native_layer_norm``.
-    """
-    first = first_axis(axis, x.rank)
-    stash = stash_dtype(x, stash_type)
-    dtype = torch.promote_types(compute_dtype(x), stash)
-    sizes = list(x.shape[first:])
-    parameters = [None if item is None else g.cast(item, dtype) for item in (scale, bias)]
-    inside = all(item is None or _same_sizes(item, sizes) for item in parameters)
-    weight, shift = parameters if inside else (None, None)
-    primitive = "aten.native_layer_norm.default"
-    result, mean, inverse = g.call(primitive, g.cast(x, dtype), sizes, weight, shift, epsilon)
-    if not inside:
-        factor, addend = parameters
-        assert factor is not None
-        result = g.mul(result, factor)
-        result = result if addend is None else g.add(result, addend)
-    return g.cast(result, x.dtype), g.cast(mean, stash), g.cast(inverse, stash)
-
-
-def _same_sizes(parameter: Value, sizes: list[Dim]) -> bool:
-    return parameter.rank == len(sizes) and all(
-        D.known_equal(a, b) for a, b in zip(parameter.shape, sizes, strict=True)
-    )
-
-
-def rms_normalization(
-    g: ProgramBuilder, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
-) -> Value:
-    """``x`` by the root of its mean square over all axes from ``axis`` on, times ``scale``, in the scale's dtype."""
-    first = first_axis(axis, x.rank)
-    data = g.cast(x, torch.promote_types(compute_dtype(x), stash_dtype(x, stash_type)))
-    square = g.mean(g.mul(data, data), list(range(first, x.rank)), True)
-    normal = g.mul(data, g.unary("rsqrt", g.add(square, epsilon)))
-    return g.cast(g.mul(normal, g.cast(scale, data.dtype)), scale.dtype)
-
-
 def lp_normalization(g: ProgramBuilder, x: Value, *, axis: int = -1, p: int = 2) -> Value:
     """``x`` by its sum of absolute values (p=1) or Euclidean length (p=2) along ``axis``; zeros stay zeros.
 
@@ -227,18 +178,6 @@ def lp_normalization(g: ProgramBuilder, x: Value, *, axis: int = -1, p: int = 2)
     norm = reduce_axes(g, data, [first_axis(axis, x.rank)], True, f"l{p}")
     norm = g.where(g.binary("eq", norm, 0.0), 1.0, norm)
     return g.cast(g.div(data, norm), x.dtype)
-
-
-def mean_variance_normalization(g: ProgramBuilder, x: Value, *, axes: list[int]) -> Value:
-    """``x`` less its mean over ``axes``, by its standard deviation there.
-
-    Source: ONNX MeanVarianceNormalization, whose function body is written for float32 alone.
-    """
-    data = g.cast(x, compute_dtype(x))
-    where = sorted({first_axis(axis, x.rank) for axis in axes})
-    centred = g.sub(data, g.mean(data, where, True))
-    deviation = g.unary("sqrt", g.mean(g.mul(centred, centred), where, True))
-    return g.cast(g.div(centred, g.add(deviation, 1e-9)), x.dtype)
 
 
 def lrn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 import torch
 
@@ -14,6 +15,11 @@ from onnx2torch_mlir.families.dtypes import is_integer
 
 _ON_FLOATS_ONLY = frozenset({"aten.erf.default"})
 _UNCHANGED_UNSIGNED = frozenset({"aten.abs.default", "aten.relu.default"})
+
+
+def identity(g: ProgramBuilder, x: Any) -> Any:
+    """The input itself, a tensor or any other value."""
+    return x
 
 
 def unary(g: ProgramBuilder, x: Value, *, core: str) -> Value:

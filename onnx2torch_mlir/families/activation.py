@@ -82,6 +82,26 @@ def softplus(g: ProgramBuilder, x: Value) -> Value:
     return in_float32(g, stable, x)
 
 
+def parametric_softplus(g: ProgramBuilder, x: Value, *, alpha: float, beta: float) -> Value:
+    """alpha * log(1 + exp(beta * x))."""
+    return in_float32(g, lambda v: g.mul(softplus(g, g.mul(v, beta)), alpha), x)
+
+
+def scaled_tanh(g: ProgramBuilder, x: Value, *, alpha: float, beta: float) -> Value:
+    """alpha * tanh(beta * x)."""
+    return in_float32(g, lambda v: g.mul(g.unary("tanh", g.mul(v, beta)), alpha), x)
+
+
+def affine(g: ProgramBuilder, x: Value, *, alpha: float = 1.0, beta: float = 0.0) -> Value:
+    """alpha * x + beta."""
+    return in_float32(g, lambda v: g.add(g.mul(v, alpha), beta), x)
+
+
+def scaled(g: ProgramBuilder, x: Value, *, scale: float = 1.0) -> Value:
+    """scale * x."""
+    return in_float32(g, lambda v: g.mul(v, scale), x)
+
+
 def softsign(g: ProgramBuilder, x: Value) -> Value:
     """x / (1 + |x|)."""
     return in_float32(g, lambda v: g.div(v, g.add(g.unary("abs", v), 1.0)), x)
@@ -102,6 +122,11 @@ def gelu(g: ProgramBuilder, x: Value, *, approximate: str = "none") -> Value:
         raise refuse("O2M-C005", f"approximate is {approximate!r}, not none or tanh", case="approximate")
     result: Value = g.call("aten.gelu.default", x, approximate=approximate)
     return result
+
+
+def gelu_of_sum(g: ProgramBuilder, x: Value, bias: Value | None = None, *, approximate: str = "none") -> Value:
+    """`gelu` of ``x`` plus a ``bias`` along its last axis, if there is one."""
+    return gelu(g, x if bias is None else g.add(x, bias), approximate=approximate)
 
 
 def swish(g: ProgramBuilder, x: Value, *, alpha: float = 1.0) -> Value:
