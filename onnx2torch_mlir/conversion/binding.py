@@ -58,7 +58,10 @@ def bind(
         )
     reserved = {"wanted": wanted, "opset": version.since_version, "node": node, "enclosing": enclosing}
     reserved["written"] = frozenset(attributes)
-    keywords |= {key: value for key, value in reserved.items() if key in handler.keywords}
+    names = handler.keywords - version.attributes.keys()
+    keywords |= {key: value for key, value in reserved.items() if key in names}
+    for name in sorted(handler.required - keywords.keys()):
+        raise refuse("O2M-C005", f"attribute {name} is missing", case=name)
     return handler.function(builder, *arguments, **keywords)
 
 

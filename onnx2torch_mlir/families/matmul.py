@@ -66,6 +66,41 @@ def gemm(
     return g.cast(result, dtype) if result.dtype is torch.float64 else wide.narrow(g, result, dtype)
 
 
+def scaled_matmul(
+    g: ProgramBuilder,
+    a: Value,
+    b: Value,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
+    transBatchB: int = 0,
+) -> Value:
+    """alpha * A' B' by NumPy's rules; vectors are never transposed.
+
+    ``transBatchA`` says that the rows of A are its first axis, before those of the batch; then ``transA`` exchanges the
+    last two. Source: com.microsoft FusedMatMul.
+
+    Raises:
+        Refusal: O2M-C006 for matrices without a batch whose rows should come before it.
+    """
+    left = _turned(g, a, bool(transA), bool(transBatchA))
+    right = _turned(g, b, bool(transB), bool(transBatchB))
+    return _scaled(g, matmul(g, left, right), alpha)
+
+
+def _turned(g: ProgramBuilder, x: Value, columns_first: bool, rows_before_batch: bool) -> Value:
+    axes = list(range(x.rank))
+    if rows_before_batch:
+        if x.rank < 3:
+            raise refuse("O2M-C006", f"an operand of rank {x.rank} has no batch axes", case="transBatch=1")
+        axes = [*axes[1:-1], 0, axes[-1]]
+    if columns_first and x.rank > 1:
+        axes[-2:] = axes[:-3:-1]
+    return g.permute(x, axes)
+
+
 def gemm_legacy(
     g: ProgramBuilder,
     a: Value,

@@ -61,6 +61,36 @@ def maximum(
     return largest, _positions(g, places, x.shape, padded.shape[2:], low, storage_order)
 
 
+def maximum_channels_last(
+    g: ProgramBuilder,
+    x: Value,
+    *,
+    kernel_shape: Sequence[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Value:
+    """The largest element of each window of ``x`` [N, *spatial, C], which the result is laid out as.
+
+    Source: com.microsoft NhwcMaxPool.
+    """
+    last = x.rank - 1
+    largest = maximum(
+        g,
+        g.permute(x, [0, last, *range(1, last)]),
+        kernel_shape=kernel_shape,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+        dilations=dilations,
+        pads=pads,
+        strides=strides,
+    )
+    assert isinstance(largest, Value)
+    return g.permute(largest, [0, *range(2, x.rank), 1])
+
+
 def _implicit_padding(window: Window) -> tuple[int, ...] | None:
     """The padding for the primitive, which takes at most half a kernel, the same on both sides."""
     pads = window.symmetric

@@ -1,0 +1,1 @@
+"""What onnxruntime adds to the operators of ONNX's own domain."""
