@@ -1,7 +1,8 @@
 """Contents computed while the program is built: numbers by PyTorch itself, sizes by NumPy over expressions.
 
 This is what turns a Shape → Gather → Concat → Reshape chain into sizes: every primitive whose operands are all known is
-computed here and leaves no node behind. The rules for contents with expressions in them are in `symbolic_rules`.
+computed here and leaves no node behind (but for quantization, which lowering has to see). The rules for contents with
+expressions in them are in `symbolic_rules`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 
 from onnx2torch_mlir.core import dims as D
+from onnx2torch_mlir.core.primitives import QUANTIZATION
 from onnx2torch_mlir.core.symbolic_rules import RULES, TRUTHS, cast, exact_in_float, has_expression
 from onnx2torch_mlir.core.values import SymbolicArray, Value, simplify_contents
 
@@ -25,7 +27,10 @@ NUMERIC_LIMIT = 4096
 SYMBOLIC_LIMIT = 64
 """The same for contents with expressions in them."""
 
-_NOT_FOLDED = {"aten.full.default", "aten._assert_scalar.default", "aten.sym_size.int"}
+_NOT_FOLDED = {
+    *("aten.full.default", "aten._assert_scalar.default", "aten.sym_size.int"),
+    *(f"quantized_decomposed.{name}" for name in QUANTIZATION),
+}
 
 
 def fold(builder: ProgramBuilder, primitive: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

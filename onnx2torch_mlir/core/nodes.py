@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -64,8 +65,10 @@ def element_among(args: Sequence[Any]) -> str:
 
 
 def overload(primitive: str) -> Any:
-    """The `torch._ops.OpOverload` named ``aten.op.overload``."""
+    """The `torch._ops.OpOverload` named ``aten.op.overload`` (or of another namespace)."""
     namespace, op, variant = primitive.split(".")
+    if namespace == "quantized_decomposed":
+        importlib.import_module("torch.ao.quantization.fx._decomposed")  # registers the operators
     return getattr(getattr(getattr(torch.ops, namespace), op), variant)
 
 

@@ -42,6 +42,13 @@ CREATION = "full arange.start_step scalar_tensor".split()
 
 DATA_DEPENDENT = "nonzero _local_scalar_dense".split()
 
+QUANTIZATION = """
+    quantize_per_tensor.default quantize_per_tensor.tensor dequantize_per_tensor.default dequantize_per_tensor.tensor
+    quantize_per_channel.default dequantize_per_channel.default quantize_per_token.default dequantize_per_token.default
+    quantize_per_channel_group.default dequantize_per_channel_group.default
+""".split()
+"""Of `torch.ops.quantized_decomposed`, with the meaning that PyTorch gives them: see `core.shapes.quantization`."""
+
 SYMBOLIC = "sym_size.int _assert_scalar".split()
 
 
@@ -74,7 +81,7 @@ PRIMITIVES: frozenset[str] = frozenset(
         SYMBOLIC,
     )
     for name in group
-)
+) | {f"quantized_decomposed.{name}" for name in QUANTIZATION}
 """Names of the overloads, as ``aten.relu.default``."""
 
 SYMBOLIC_INT_FUNCTIONS: frozenset[str] = frozenset(

@@ -2,7 +2,8 @@
 
 `quantize` and `dequantize` take parameters as ONNX's operators have them; `requantize` takes integer sums and a factor
 that broadcasts; `dynamic_quantize` finds the parameters in the data. Products of quantized matrices are
-`matmul.matmul_integer`.
+`matmul.matmul_integer`. What ``torch.ops.quantized_decomposed`` says exactly is said by it, the rest in pointwise
+primitives; the numbers are ONNX's either way.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.narrow import NARROW
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.families import quantized_decomposed as decomposed
 from onnx2torch_mlir.families.cast import cast_to
 from onnx2torch_mlir.families.dtypes import describe, is_integer
 from onnx2torch_mlir.families.narrow import numbers
@@ -38,9 +40,11 @@ def dequantize(
     Raises:
         Refusal: O2M-C005, O2M-C006 for parameters that do not fit ``x``.
     """
-    parameters = [None if item is None else spread(g, item, x, axis, block_size) for item in (scale, zero_point)]
-    assert parameters[0] is not None
-    return g.cast(dequantized(g, x, parameters[0], parameters[1]), dtype or scale.dtype)
+    result = decomposed.dequantize(g, x, scale, zero_point, axis, block_size)
+    if result is None:
+        offset = None if zero_point is None else spread(g, zero_point, x, axis, block_size)
+        result = dequantized(g, x, spread(g, scale, x, axis, block_size), offset)
+    return g.cast(result, dtype or scale.dtype)
 
 
 def quantize(
@@ -72,8 +76,11 @@ def quantize(
     quotient = g.div(g.cast(x, compute), divisor)
     if precision is not None:
         quotient = g.cast(g.cast(quotient, precision), compute)
-    offset = None if zero_point is None else spread(g, zero_point, x, axis, block_size)
-    return saturated(g, quotient, offset, dtype, element=element, saturate=saturate)
+    result = decomposed.quantize(g, quotient, zero_point, axis, dtype, element)
+    if result is None:
+        offset = None if zero_point is None else spread(g, zero_point, x, axis, block_size)
+        result = saturated(g, quotient, offset, dtype, element=element, saturate=saturate)
+    return result
 
 
 def requantize(
@@ -83,7 +90,10 @@ def requantize(
 
     ``factor`` (float32) and ``zero_point`` broadcast to ``sums``.
     """
-    return saturated(g, g.mul(g.cast(sums, torch.float32), factor), zero_point, dtype, element=element)
+    rescaled = g.mul(g.cast(sums, torch.float32), factor)
+    whole = zero_point is None or all(size == 1 for size in zero_point.shape)
+    result = decomposed.quantize(g, rescaled, zero_point, 0, dtype, element) if whole else None
+    return result or saturated(g, rescaled, zero_point, dtype, element=element)
 
 
 def dynamic_quantize(g: ProgramBuilder, x: Value) -> tuple[Value, Value, Value]:

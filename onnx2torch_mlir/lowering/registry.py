@@ -29,6 +29,7 @@ _FAMILIES = (
     "contraction",
     "convolution",
     "window",
+    "quantization",
 )
 
 

@@ -5,7 +5,18 @@ built: those guard on symbolic sizes (a dynamic pad or slice raises, or invents 
 The tests compare every rule with FakeTensor's on static shapes.
 """
 
-from onnx2torch_mlir.core.shapes import contraction, movement, pointwise, reduction, window
+from onnx2torch_mlir.core.shapes import contraction, movement, pointwise, quantization, reduction, window
 from onnx2torch_mlir.core.shapes.rules import Result, TensorType, infer, rule_names
 
-__all__ = ["Result", "TensorType", "contraction", "infer", "movement", "pointwise", "reduction", "rule_names", "window"]
+__all__ = [
+    "Result",
+    "TensorType",
+    "contraction",
+    "infer",
+    "movement",
+    "pointwise",
+    "quantization",
+    "reduction",
+    "rule_names",
+    "window",
+]
