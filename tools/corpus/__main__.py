@@ -44,6 +44,7 @@ def main() -> int:
     for item, module in chosen:
         results.append(judge(item, module, options.fresh))
         console.print(line(results[-1]), markup=False, soft_wrap=True)
+        sys.stdout.flush()
         if options.json is not None:
             options.json.parent.mkdir(parents=True, exist_ok=True)
             options.json.write_text(json.dumps([result.as_dict() for result in results], indent=1, default=str) + "\n")

@@ -34,9 +34,9 @@ class Tensor:
         return np.broadcast_to(made, shape).astype(object if self.dtype == "string" else self.dtype)
 
 
-def normal(*shape: Size, mean: float = 0.0, std: float = 1.0, dtype: str = "float32") -> Feed:
-    """Normally distributed numbers."""
-    return Tensor(dtype, shape, lambda rng, dims, sizes: rng.normal(mean, std, dims))
+def normal(*shape: Size, mean: float | Size = 0.0, std: float = 1.0, dtype: str = "float32") -> Feed:
+    """Normally distributed numbers around ``mean``, a number or a size."""
+    return Tensor(dtype, shape, lambda rng, dims, sizes: rng.normal(_number(mean, sizes), std, dims))
 
 
 def uniform(*shape: Size, low: float = 0.0, high: float = 1.0, dtype: str = "float32") -> Feed:
@@ -51,7 +51,12 @@ def tokens(*shape: Size, below: int, above: int = 0, dtype: str = "int64") -> Fe
 
 def full(value: float | Size, *shape: Size, dtype: str = "float32") -> Feed:
     """``value`` everywhere, a number or a size ("length"); without a shape a scalar, as a sampling rate is."""
-    return Tensor(dtype, shape, lambda rng, dims, sizes: size_of(value, sizes) if isinstance(value, str) else value)
+    return Tensor(dtype, shape, lambda rng, dims, sizes: _number(value, sizes))
+
+
+def these(*values: float, dtype: str = "float32") -> Feed:
+    """These numbers, in a vector."""
+    return Tensor(dtype, (len(values),), lambda rng, dims, sizes: values)
 
 
 def zeros(*shape: Size, dtype: str = "float32") -> Feed:
@@ -80,21 +85,22 @@ def one_of(*shape: Size, values: tuple[Any, ...], dtype: str = "string") -> Feed
     return Tensor(dtype, shape, lambda rng, dims, sizes: np.array(values, object)[rng.integers(0, len(values), dims)])
 
 
-def waves(*shape: Size, rate: int = 16000, dtype: str = "float32") -> Feed:
-    """Sound: harmonics of a pitch that glides, in bursts, with a little noise; the last axis is time."""
+def waves(*shape: Size, rate: int = 16000, axis: int = -1, dtype: str = "float32") -> Feed:
+    """Sound: harmonics of a pitch that glides, in bursts, with a little noise; ``axis`` is time."""
 
     def fill(rng: np.random.Generator, dims: tuple[int, ...], sizes: Sizes) -> Array:
-        time = np.arange(dims[-1]) / rate
+        time = np.arange(dims[axis]) / rate
         pitch = 110 + 60 * np.sin(2 * np.pi * 0.7 * time)
         phase = 2 * np.pi * np.cumsum(pitch) / rate
         voice = sum(np.sin(k * phase) / k for k in range(1, 9)) * (np.sin(2 * np.pi * 2.5 * time) > -0.3)
-        sound: Array = 0.2 * voice + rng.normal(0, 0.01, dims)
+        noise = rng.normal(0, 0.01, dims)
+        sound: Array = np.moveaxis(0.2 * voice + np.moveaxis(noise, axis, -1), -1, axis)
         return sound
 
     return Tensor(dtype, shape, fill)
 
 
-def picture(*shape: Size, layout: str = "NCHW", low: float = 0.0, high: float = 1.0, dtype: str = "float32") -> Feed:
+def picture(*shape: Size, layout: str = "NCHW", low: float = 0.0, high: float | Size = 1.0, dtype: str = "float32") -> Feed:
     """Smooth shades with hard-edged boxes, from ``low`` to ``high``; ``layout`` names the axes."""
 
     def fill(rng: np.random.Generator, dims: tuple[int, ...], sizes: Sizes) -> Array:
@@ -110,12 +116,40 @@ def picture(*shape: Size, layout: str = "NCHW", low: float = 0.0, high: float = 
                 top, left = rng.integers(0, max(1, height)), rng.integers(0, max(1, width))
                 bottom, right = top + rng.integers(1, height // 2 + 2), left + rng.integers(1, width // 2 + 2)
                 image[:, top:bottom, left:right] = rng.uniform(0, 1, (channels, 1, 1))
-        order = [("NCHW").index(axis) for axis in layout]
-        dropped = tuple(axis for axis, name in enumerate("NCHW") if name not in layout)
-        kept = [index - sum(axis < index for axis in dropped) for index in order]
-        return low + (high - low) * np.clip(np.squeeze(made, dropped).transpose(kept), 0, 1)
+        return low + (_number(high, sizes) - low) * np.clip(_laid_out(made, layout), 0, 1)
 
     return Tensor(dtype, shape, fill)
+
+
+def writing(*shape: Size, layout: str = "NCHW", low: float = 0.0, high: float = 1.0, dtype: str = "float32") -> Feed:
+    """Dark words on a light ground, in lines as high as fit, from ``low`` to ``high``; ``layout`` names the axes."""
+
+    def fill(rng: np.random.Generator, dims: tuple[int, ...], sizes: Sizes) -> Array:
+        from PIL import Image, ImageDraw, ImageFont
+
+        extent = dict(zip(layout, dims, strict=True))
+        height, width = extent["H"], extent["W"]
+        line = min(height, 48)
+        words = ["Linalg", "kernel", "2026", "tensor", "MLIR", "shape", "graph", "4096", "export", "opset"]
+        pages = []
+        for _ in range(extent.get("N", 1)):
+            page = Image.new("L", (width, height), int(rng.integers(215, 250)))
+            draw = ImageDraw.Draw(page)
+            for top in range(0, height - line + 1, line):
+                text = " ".join(rng.permutation(words).tolist())
+                draw.text((4, top + line // 6), text, fill=int(rng.integers(0, 60)), font=ImageFont.load_default(0.6 * line))
+            pages.append(np.asarray(page, np.float64) / 255)
+        named = np.broadcast_to(np.stack(pages)[:, None], (len(pages), extent.get("C", 1), height, width))
+        return low + (high - low) * _laid_out(named, layout)
+
+    return Tensor(dtype, shape, fill)
+
+
+def _laid_out(images: Array, layout: str) -> Array:
+    """Images NCHW with the axes of ``layout``; those that it lacks have size 1."""
+    dropped = tuple(axis for axis, name in enumerate("NCHW") if name not in layout)
+    kept = [name for name in "NCHW" if name in layout]
+    return np.squeeze(images, dropped).transpose([kept.index(axis) for axis in layout])
 
 
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
@@ -124,6 +158,10 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
 }
+
+
+def _number(value: float | Size, sizes: Sizes) -> float:
+    return size_of(value, sizes) if isinstance(value, str) else value
 
 
 def size_of(size: Size, sizes: Sizes) -> int:

