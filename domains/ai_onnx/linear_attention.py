@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sympy
 import torch
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
-from onnx2torch_mlir.core.dims import floor_div, known_equal, to_dim
+from onnx2torch_mlir.core.dims import floor_div, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.subprograms import scan
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.families.broadcast import spread
 
 WRITTEN_OUT = 16
 """A kernel of known size up to this is a sum of that many products."""
@@ -56,10 +56,10 @@ def linear_attention(
     if decay is not None:
         each = floor_div(decay.shape[2], heads)
         rates = g.reshape(g.unary("exp", g.cast(decay, torch.float32)), [batch, steps, heads, each])
-        sequences.append(g.reshape(_spread(g, rates, keys), [batch, steps, heads, keys, 1]))
+        sequences.append(g.unsqueeze(spread(g, rates, -1, keys), rates.rank))
     if beta is not None:
-        rates = _spread(g, g.cast(beta, torch.float32), heads)
-        sequences.append(g.reshape(rates, [batch, steps, heads, 1, 1]))
+        rates = spread(g, g.cast(beta, torch.float32), -1, heads)
+        sequences.append(g.reshape(rates, [batch, steps, rates.shape[-1], 1, 1]))
     state = g.full([batch, heads, keys, values], 0.0, torch.float32)
     if past_state is not None:
         for size, own in zip(past_state.shape, state.shape, strict=True):
@@ -91,20 +91,6 @@ def _check(rule: str, q_heads: int, kv_heads: int, decay: Value | None, beta: Va
     for name, given, wanted in (("decay", decay, rule in _GATED), ("beta", beta, rule in _DELTA)):
         if (given is not None) != wanted:
             raise refuse("O2M-C005", f"the update rule {rule!r} {'needs' if wanted else 'takes no'} {name}", case=name)
-
-
-def _spread(g: ProgramBuilder, x: Value, size: Dim) -> Value:
-    """``x`` with its last axis, of ``size`` or of 1, which only the run may tell, of ``size``."""
-    own = x.shape[-1]
-    if known_equal(own, size):
-        return x
-    shape = [*x.shape[:-1], size]
-    if own == 1:
-        return g.expand(x, shape)
-    g.require(sympy.Or(sympy.Eq(own, 1), sympy.Eq(own, size)), f"an axis of size {own} must be of size {size}, or 1")
-    index = g.minimum(g.arange(0, size), g.size_value(to_dim(own - 1)))
-    result: Value = g.call("aten.index_select.default", x, x.rank - 1, index)
-    return result
 
 
 def causal_conv_with_state(
