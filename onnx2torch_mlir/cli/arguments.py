@@ -129,6 +129,7 @@ def _verify(command: argparse.ArgumentParser) -> None:
     command.add_argument("--bisect", action="store_true", help="name the first node whose value differs")
     command.add_argument("--rtol", type=float, help="relative tolerance, instead of the dtype's")
     command.add_argument("--atol", type=float, help="absolute tolerance, instead of the dtype's")
+    command.add_argument("--ulp", type=int, metavar="N", help="strict: at most N representable numbers apart; 0 is the same")
 
 
 def _explain(command: argparse.ArgumentParser) -> None:

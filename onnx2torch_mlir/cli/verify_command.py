@@ -28,6 +28,7 @@ def _run(session: Session) -> int:
             static=options.static,
             rtol=options.rtol,
             atol=options.atol,
+            ulp=options.ulp,
             bisect=options.bisect,
             seed=options.seed,
             threads=options.threads,

@@ -185,6 +185,7 @@ CODES: dict[str, Code] = {
             1: ("numbers differ", "An output differs from onnxruntime's by more than the tolerance."),
             2: ("no reference", "onnxruntime cannot run this model, so there is nothing to compare with."),
             3: ("shape or dtype differs", "An output has another shape or dtype than onnxruntime's."),
+            4: ("no node found", "Outputs differ, but the search for the first node that differs found none."),
         },
     ),
     **_table(

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.model.graph_checks import since_version
 from onnx2torch_mlir.model.ordering import names_used
-from onnx2torch_mlir.model.places import sub_graphs, values_read
+from onnx2torch_mlir.model.places import captured_by, sub_graphs, values_read
 from onnx2torch_mlir.model.types import LoadedModel, ValueType, value_type_of
 from onnx2torch_mlir.model.weights import Array
 
@@ -97,6 +97,24 @@ def one_node_model(
         opsets[node.domain] = node.version
     writer = _Writer(opsets, loaded.ir.functions, weights)
     return writer.model([node], given, held, [value for value in node.outputs if value.name], loaded.ir.ir_version)
+
+
+def graph_model(
+    loaded: LoadedModel, graph: ir.Graph, types: Mapping[str, ValueType], *, weights: Weights = "embed"
+) -> onnx.ModelProto:
+    """A model of ``graph``, a sub-graph of ``loaded``: its inputs are those of the graph, and the values it captures.
+
+    ``types`` are those of its inputs, by name; what it reads besides has to be initializers, which the model holds.
+    """
+    around = [value for value in captured_by(graph) if value.is_initializer() and value.const_value is not None]
+    known = {value.name or "": value for value in (*around, *graph.initializers.values())}
+    opsets = dict(loaded.opsets)
+    for node in graph:
+        if node.version is not None:
+            opsets[node.domain] = node.version
+    held = {name: value for name, value in known.items() if name not in types}
+    writer = _Writer(opsets, loaded.ir.functions, weights)
+    return writer.model(list(graph), types, held, graph.outputs, loaded.ir.ir_version)
 
 
 @dataclass

@@ -33,12 +33,14 @@ def values_read(node: ir.Node) -> list[ir.Value]:
 
 def values_captured(node: ir.Node) -> list[ir.Value]:
     """The values of scopes around ``node`` that its sub-graphs read, each once."""
-    reads: dict[ir.Value, None] = {}
-    for attribute in node.attributes.values():
-        for graph in sub_graphs(attribute):
-            inner = {*graph.inputs, *graph.initializers.values(), *(v for child in graph for v in child.outputs)}
-            reads |= {value: None for child in graph for value in values_read(child) if value not in inner}
-    return list(reads)
+    graphs = (graph for attribute in node.attributes.values() for graph in sub_graphs(attribute))
+    return list(dict.fromkeys(value for graph in graphs for value in captured_by(graph)))
+
+
+def captured_by(graph: ir.Graph) -> list[ir.Value]:
+    """The values of scopes around ``graph`` that it reads, each once."""
+    inner = {*graph.inputs, *graph.initializers.values(), *(value for child in graph for value in child.outputs)}
+    return list(dict.fromkeys(value for child in graph for value in values_read(child) if value not in inner))
 
 
 def walk(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:

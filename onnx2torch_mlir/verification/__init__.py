@@ -1,7 +1,16 @@
 """Holding a model's numbers against onnxruntime's: inputs, runs, comparison, the first node that differs."""
 
-from onnx2torch_mlir.verification.bisection import Divergence, bisect
-from onnx2torch_mlir.verification.comparison import Comparison, Statistics, compare, compare_values, statistics, ulp_distance
+from onnx2torch_mlir.verification.bisection import bisect
+from onnx2torch_mlir.verification.comparison import (
+    Comparison,
+    Limits,
+    Statistics,
+    compare,
+    compare_values,
+    statistics,
+    ulp_distance,
+)
+from onnx2torch_mlir.verification.divergence import Divergence, Turn
 from onnx2torch_mlir.verification.files import load_inputs, load_outputs
 from onnx2torch_mlir.verification.inputs import generate_inputs
 from onnx2torch_mlir.verification.leaves import leaves
@@ -14,9 +23,11 @@ __all__ = [
     "TOLERANCES",
     "Comparison",
     "Divergence",
+    "Limits",
     "ReferenceRun",
     "Statistics",
     "Tolerance",
+    "Turn",
     "VerifyReport",
     "bisect",
     "compare",

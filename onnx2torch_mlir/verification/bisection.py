@@ -3,129 +3,111 @@
 Values inside the model are made outputs, on both sides, and compared. The search narrows from the whole model to one
 node by exposing up to `WIDTH` values at a time, so that a native model of n nodes takes about log(n) / log(WIDTH)
 compilations; in eager PyTorch exposing costs nothing, and one run has them all. What is found is tried alone, on the
-reference's own inputs: that tells a wrong node from errors that only add up.
+reference's own inputs: that tells a wrong node from errors that only add up. A node with a sub-graph is entered: the runs
+of its body are compared one by one, from the reference's values, and the search goes on in the first that differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
-from onnx2torch_mlir.diagnostics import NodeRef, Refusal
-from onnx2torch_mlir.engine.arrays import Array
+from onnx2torch_mlir.conversion import as_tensors
+from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.model import (
     Kind,
     LoadedModel,
     ValueType,
     expand_functions,
     extract,
+    graph_model,
     node_ref,
     one_node_model,
     read,
+    sub_graphs,
     value_type_of,
+    values_read,
+    walk,
 )
 from onnx2torch_mlir.program import prepare
 from onnx2torch_mlir.specs import SpecTable
-from onnx2torch_mlir.verification.comparison import Comparison, compare
+from onnx2torch_mlir.verification.bodies import BodyRun, body_runs, type_of
+from onnx2torch_mlir.verification.comparison import Comparison, Limits, compare_values
+from onnx2torch_mlir.verification.divergence import Divergence, Turn
 from onnx2torch_mlir.verification.reference import run_reference
 
 WIDTH = 64
 
-
-@dataclass(frozen=True)
-class Divergence:
-    """A node whose result differs although what it reads agrees.
-
-    ``value`` is its first output that differs, compared in ``comparison``. ``alone`` compares the same output when
-    the node runs by itself on the reference's inputs (None where that could not be done); if it agrees, the node is
-    not wrong but passes on differences of its inputs that are within their tolerance. ``model`` is the node alone,
-    ``inputs`` what the reference gives it. ``rounds`` is the number of times that a part of the model was compiled.
-    """
-
-    node: NodeRef
-    value: str
-    comparison: Comparison
-    alone: Comparison | None
-    rounds: int
-    model: onnx.ModelProto | None = None
-    inputs: Mapping[str, Array] | None = None
-
-    @property
-    def is_wrong_alone(self) -> bool:
-        """Whether the node differs by itself too."""
-        return self.alone is None or not self.alone.agrees
-
-    def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "node": asdict(self.node),
-            "value": self.value,
-            "comparison": self.comparison.as_dict(),
-            "alone": None if self.alone is None else self.alone.as_dict(),
-            "rounds": self.rounds,
-        }
-
-    def __str__(self) -> str:
-        lines = [
-            f"first node that differs: {self.node}",
-            f"  {self.comparison.reason()}",
-            f"  ours:      {self.comparison.ours}",
-            f"  reference: {self.comparison.theirs}",
-        ]
-        if self.alone is not None:
-            told = "agrees: its inputs' differences add up" if self.alone.agrees else "differs as well"
-            lines.append(f"  the node alone, on the reference's inputs, {told}")
-        return "\n".join(lines)
+_COMPARED = (Kind.TENSOR, Kind.SEQUENCE, Kind.OPTIONAL, Kind.MAP, Kind.UNKNOWN)
 
 
 def bisect(
     loaded: LoadedModel,
-    feeds: Mapping[str, Array],
+    feeds: Mapping[str, Any],
     *,
+    constants: Mapping[str, Any] | None = None,
     eager: bool = False,
     rtol: float | None = None,
     atol: float | None = None,
+    ulp: int | None = None,
     table: SpecTable | None = None,
 ) -> Divergence | None:
     """The first node of ``loaded`` that differs on ``feeds``, functions expanded; None where none does.
+
+    ``constants`` are inputs whose contents are known when our program is made. The limits are those of `verify`.
 
     Raises:
         Refusal: O2M-V002 where the reference cannot run the model with its inner values as outputs; what the
             conversion of the model refuses.
     """
-    return _Search(expand_functions(loaded), feeds, eager, rtol, atol, table).run()
+    loaded = expand_functions(loaded)
+    ours = _Ours(eager, table, constants or {})
+    found = _Search(loaded, {**feeds, **(constants or {})}, ours, Limits(rtol, atol, ulp)).run()
+    if found is None:
+        return None
+    places = {node.name: node_ref(node) for node in walk(loaded.ir.graph)}  # parts of the model are numbered otherwise
+    within = tuple(replace(turn, node=places.get(turn.node.name, turn.node)) for turn in found.within)
+    return replace(found, node=places.get(found.node.name, found.node), within=within)
+
+
+@dataclass
+class _Ours:
+    """Our side: how parts of the model are run; ``rounds`` counts how many were compiled."""
+
+    eager: bool
+    table: SpecTable | None
+    constants: Mapping[str, Any]
+    rounds: int = 0
+
+    def program(self, part: LoadedModel) -> Callable[[Mapping[str, Any]], list[Any]]:
+        """``part`` as a function of the values of its inputs, by name."""
+        names = [value.name for value in part.inputs]
+        constants = {name: self.constants[name] for name in names if name in self.constants}
+        prepared = prepare(part, eager=self.eager, table=self.table, constants=as_tensors(constants))
+        self.rounds += 1
+        return lambda feeds: prepared.run({name: feeds[name] for name in names if name not in constants})
 
 
 class _Search:
-    def __init__(
-        self,
-        loaded: LoadedModel,
-        feeds: Mapping[str, Array],
-        eager: bool,
-        rtol: float | None,
-        atol: float | None,
-        table: SpecTable | None,
-    ) -> None:
-        self.loaded, self.feeds, self.eager = loaded, feeds, eager
-        self.rtol, self.atol, self.table = rtol, atol, table
+    def __init__(self, loaded: LoadedModel, feeds: Mapping[str, Any], ours: _Ours, limits: Limits) -> None:
+        self.loaded, self.feeds, self.ours, self.limits = loaded, feeds, ours, limits
         self.weights: Any = "embed" if loaded.base_dir is None else "external"
-        self.compared: dict[str, Comparison] = {}
+        self.compared: dict[str, Comparison | None] = {}
         self.reference: dict[str, Any] = {}
-        self.rounds = 0
-        self.nodes = [node for node in loaded.ir.graph if any(_is_tensor(value) for value in node.outputs)]
+        needed = _needed(loaded.ir.graph)
+        self.nodes = [node for node in loaded.ir.graph if node in needed and _outputs(node)]
 
     def run(self) -> Divergence | None:
         wanted = [value.name or "" for value in self.loaded.ir.graph.outputs if value.producer() is not None]
         low, high = 0, len(self.nodes)
-        self._compare(wanted)
+        self._compare_at_once(list(dict.fromkeys(wanted)))
         found: int | None = None
         while low < high:
-            step = max(1, -(-(high - low) // (len(self.nodes) if self.eager else WIDTH)))
+            step = max(1, -(-(high - low) // (len(self.nodes) if self.ours.eager else WIDTH)))
             picked = [*range(low + step - 1, high - 1, step), high - 1]
             self._compare([name for index in picked for name in _outputs(self.nodes[index])])
             wrong = next((index for index in picked if self._first_wrong(self.nodes[index]) is not None), None)
@@ -137,13 +119,12 @@ class _Search:
         return None if found is None else self._divergence(self._upwards(self.nodes[found]))
 
     def _first_wrong(self, node: ir.Node) -> str | None:
-        names = _outputs(node)
-        return next((name for name in names if name in self.compared and not self.compared[name].agrees), None)
+        return next((name for name in _outputs(node) if (c := self.compared.get(name)) is not None and not c.agrees), None)
 
     def _upwards(self, node: ir.Node) -> ir.Node:
         """From a node that differs to one that does while everything it reads agrees."""
         while True:
-            before = [value.producer() for value in _reads(node)]
+            before = [value.producer() for value in values_read(node)]
             names = [name for producer in before if producer is not None for name in _outputs(producer)]
             self._compare([name for name in names if name not in self.compared])
             worse = next((p for p in before if p is not None and self._first_wrong(p) is not None), None)
@@ -152,71 +133,145 @@ class _Search:
             node = worse
 
     def _compare(self, names: Sequence[str]) -> None:
-        """Both sides' values of ``names``, as outputs of one model each."""
+        """Both sides' values of ``names``, as outputs of one model each; a value that cannot be one is not compared."""
         names = [name for name in dict.fromkeys(names) if name and name not in self.compared]
         if not names:
             return
+        try:
+            self._compare_at_once(names)
+        except Refusal:
+            if len(names) == 1:
+                self.compared[names[0]] = None
+                return
+            self._compare(names[: len(names) // 2])
+            self._compare(names[len(names) // 2 :])
+
+    def _compare_at_once(self, names: Sequence[str]) -> None:
         proto = extract(self.loaded, names, weights=self.weights)
         base = self.loaded.base_dir
         theirs = run_reference(proto, self.feeds, base_dir=base).outputs
         self.reference.update(zip(names, theirs, strict=True))
-        kept = [name for name in names if isinstance(self.reference[name], np.ndarray)]
-        if kept != names:
-            proto = extract(self.loaded, kept, weights=self.weights)
         part = read(proto, base_dir=base)
-        self.rounds += 1
-        program = prepare(part, eager=self.eager, table=self.table)
-        ours = program.run([self.feeds[value.name] for value in part.inputs])
-        for name, value in zip(kept, ours, strict=True):
-            self.compared[name] = compare(name, value, self.reference[name], self.rtol, self.atol)
+        ours = self.ours.program(part)(self.feeds)
+        for name, value in zip(names, ours, strict=True):
+            self.compared[name] = self._worst(name, value, self.reference[name])
+
+    def _worst(self, name: str, ours: Any, theirs: Any) -> Comparison | None:
+        found = compare_values(name, ours, theirs, *self.limits)
+        return next((item for item in found if not item.agrees), found[0] if found else None)
+
+    # --- what was found -----------------------------------------------------------------------------------------------
 
     def _divergence(self, node: ir.Node) -> Divergence:
         name = self._first_wrong(node) or ""
-        model, inputs = self._alone(node)
+        comparison = self.compared[name]
+        assert comparison is not None
+        values = self._values(node)
+        inner = self._inside(node, values)
+        if isinstance(inner, Divergence):
+            return inner
+        reads = {item.name or "": values[item.name or ""] for item in values_read(node) if not item.is_initializer()}
+        held = {name: value for name, value in reads.items() if value is not None}
+        types = {name: _type(name, value) for name, value in held.items()}
+        model = one_node_model(self.loaded, node, types=types, weights=self.weights)
         alone = None
         try:
             part = read(model, base_dir=self.loaded.base_dir)
-            theirs = run_reference(model, inputs, base_dir=self.loaded.base_dir).outputs
-            ours = prepare(part, eager=self.eager, table=self.table).run([inputs[value.name] for value in part.inputs])
+            theirs = run_reference(model, held, base_dir=self.loaded.base_dir).outputs
+            ours = self.ours.program(part)(held)
             index = [value.name for value in part.outputs].index(name)
-            alone = compare(name, ours[index], theirs[index], self.rtol, self.atol)
+            alone = self._worst(name, ours[index], theirs[index])
         except Refusal:
             pass
-        return Divergence(node_ref(node), name, self.compared[name], alone, self.rounds, model, inputs)
+        return Divergence(node_ref(node), name, comparison, alone, self.ours.rounds, model, held, turns=inner)
 
-    def _alone(self, node: ir.Node) -> tuple[onnx.ModelProto, dict[str, Array]]:
-        reads = [value for value in _reads(node) if not (value.is_initializer() and value.const_value is not None)]
+    def _values(self, node: ir.Node) -> dict[str, Any]:
+        """The reference's values of what ``node`` reads, initializers left out."""
+        reads = [value for value in values_read(node) if not value.is_initializer()]
         missing = [value.name or "" for value in reads if value.producer() is not None]
         missing = [name for name in missing if name not in self.reference]
         if missing:
             proto = extract(self.loaded, missing, weights=self.weights)
             theirs = run_reference(proto, self.feeds, base_dir=self.loaded.base_dir).outputs
             self.reference.update(zip(missing, theirs, strict=True))
-        inputs = {
-            name: self.feeds.get(name, self.reference.get(name)) for name in (value.name or "" for value in reads)
-        }
-        arrays = {name: array for name, array in inputs.items() if isinstance(array, np.ndarray)}
-        types = {
-            name: ValueType(name, Kind.TENSOR, ir.DataType.from_numpy(array.dtype), tuple(array.shape))
-            for name, array in arrays.items()
-        }
-        return one_node_model(self.loaded, node, types=types, weights=self.weights), arrays
+        known = {**self.reference, **self.feeds}
+        return {value.name or "": known.get(value.name or "") for value in reads}
+
+    def _inside(self, node: ir.Node, values: Mapping[str, Any]) -> Divergence | int | None:
+        """The first difference in the sub-graph of ``node``, else how many runs of it agree; None where none can be run."""
+        body = _Body(self)
+        count = 0
+        try:
+            for run in body_runs(self.loaded, node, values):
+                if not body.agrees(run):
+                    return self._search_body(node, run)
+                count += 1
+        except Exception:  # a body that one side cannot run by itself: the node as a whole is what can be said
+            return None
+        return count if any(sub_graphs(attribute) for attribute in node.attributes.values()) else None
+
+    def _search_body(self, node: ir.Node, run: BodyRun) -> Divergence | None:
+        types = {name: _type(name, value) for name, value in run.feeds.items()}
+        part = read(graph_model(self.loaded, run.graph, types, weights=self.weights), base_dir=self.loaded.base_dir)
+        found = _Search(part, run.feeds, self.ours, self.limits).run()
+        if found is None:
+            return None
+        return replace(found, within=(Turn(node_ref(node), run.label), *found.within))
+
+
+class _Body:
+    """Our program of a sub-graph, compiled again only where a size changes that was the same in all runs before."""
+
+    def __init__(self, search: _Search) -> None:
+        self.search = search
+        self.shapes: dict[str, tuple[int | None, ...]] = {}
+        self.program: Callable[[Mapping[str, Any]], list[Any]] | None = None
+
+    def agrees(self, run: BodyRun) -> bool:
+        """Whether all outputs of the run agree."""
+        if self._widen(run.feeds) or self.program is None:
+            self.program = self._prepared(run)
+        ours = self.program(run.feeds)
+        outputs = [value.name or "" for value in run.graph.outputs]
+        found = (self.search._worst(*item) for item in zip(outputs, ours, run.outputs, strict=True))
+        return all(item is None or item.agrees for item in found)
+
+    def _widen(self, feeds: Mapping[str, Any]) -> bool:
+        changed = False
+        for name, value in feeds.items():
+            if isinstance(value, list):
+                continue
+            shape: tuple[int | None, ...] = np.shape(value)
+            before = self.shapes.setdefault(name, shape)
+            merged = tuple(a if a == b else None for a, b in zip(before, shape, strict=True)) if before != shape else before
+            changed |= merged != before
+            self.shapes[name] = merged
+        return changed
+
+    def _prepared(self, run: BodyRun) -> Callable[[Mapping[str, Any]], list[Any]]:
+        loaded = self.search.loaded
+        types = {name: type_of(name, value, self.shapes.get(name)) for name, value in run.feeds.items()}
+        proto = graph_model(loaded, run.graph, types, weights=self.search.weights)
+        return self.search.ours.program(read(proto, base_dir=loaded.base_dir))
+
+
+def _needed(graph: ir.Graph) -> set[ir.Node]:
+    """The nodes that outputs depend on: others may do what they like."""
+    found: set[ir.Node] = set()
+    open_values = list(graph.outputs)
+    while open_values:
+        node = open_values.pop().producer()
+        if node is not None and node not in found:
+            found.add(node)
+            open_values += values_read(node)
+    return found
 
 
 def _outputs(node: ir.Node) -> list[str]:
-    return [value.name for value in node.outputs if value.name and _is_tensor(value)]
+    return [value.name for value in node.outputs if value.name and value_type_of(value).kind in _COMPARED]
 
 
-def _is_tensor(value: ir.Value) -> bool:
-    return bool(value.name) and value_type_of(value).kind in (Kind.TENSOR, Kind.UNKNOWN)
+def _type(name: str, value: Any) -> ValueType:
+    return type_of(name, value, np.shape(value) if not isinstance(value, list) else None)
 
 
-def _reads(node: ir.Node) -> list[ir.Value]:
-    """What ``node`` and its sub-graphs read."""
-    values = [value for value in node.inputs if value is not None]
-    for attribute in node.attributes.values():
-        if attribute.type is ir.AttributeType.GRAPH:
-            graph = attribute.as_graph()
-            inner = {*graph.inputs, *graph.initializers.values(), *(v for child in graph for v in child.outputs)}
-            values += [value for child in graph for value in _reads(child) if value not in inner]
-    return list(dict.fromkeys(values))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,15 @@ from onnx2torch_mlir.verification.leaves import form, leaves
 from onnx2torch_mlir.verification.tolerances import tolerance_of
 
 Array = np.ndarray[Any, Any]
+
+
+class Limits(NamedTuple):
+    """How far results may be apart, where not as `tolerances` says: ``rtol`` and ``atol`` replace parts of the tolerance of
+    the dtype; ``ulp`` replaces all of it by a number of steps between representable numbers (0: the same bits, but for -0)."""
+
+    rtol: float | None = None
+    atol: float | None = None
+    ulp: int | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,8 @@ class Comparison:
     ``problem`` is "" where they agree, else "dtype", "shape" or "numbers". ``max_abs`` and ``max_rel`` are over
     elements that are finite on both sides, ``max_ulp`` counts representable numbers between them (None for dtypes
     where that says nothing). ``wrong`` is the number of elements outside the tolerance, ``first`` the index of the
-    first of them, with both values.
+    first of them, with both values; ``not_finite`` is how many of them are NaN or infinite on one side, or infinite with
+    another sign. ``ulp`` is the limit in steps, where there is one.
     """
 
     name: str
@@ -73,6 +83,13 @@ class Comparison:
     first_values: tuple[str, str] | None = None
     rtol: float = 0.0
     atol: float = 0.0
+    ulp: int | None = None
+    not_finite: int = 0
+
+    @property
+    def allowed(self) -> str:
+        """The tolerance in words."""
+        return f"{self.rtol:g} x |reference| + {self.atol:.3g}" if self.ulp is None else f"{self.ulp} ULP"
 
     @property
     def agrees(self) -> bool:
@@ -86,9 +103,11 @@ class Comparison:
             return f"{self.name} has {self.problem} {ours}, the reference {theirs}"
         if self.problem:
             values = self.first_values or ("", "")
+            ulp = "" if self.max_ulp is None else f", {self.max_ulp} ULP"
+            not_finite = f"; {self.not_finite} are NaN or infinite on one side only" if self.not_finite else ""
             return (
-                f"{self.wrong} of {self.size} numbers of {self.name} differ by more than {self.rtol:g} x |reference|"
-                f" + {self.atol:.3g}; the largest error is {self.max_abs:.3g} ({self.max_rel:.3g} relative);"
+                f"{self.wrong} of {self.size} numbers of {self.name} differ by more than {self.allowed};"
+                f" the largest error is {self.max_abs:.3g} ({self.max_rel:.3g} relative{ulp}){not_finite};"
                 f" the first is at {list(self.first or ())}: {values[0]}, the reference has {values[1]}"
             )
         return f"{self.name} agrees"
@@ -106,9 +125,12 @@ class Comparison:
             "max_ulp": self.max_ulp,
             "wrong": self.wrong,
             "size": self.size,
+            "not_finite": self.not_finite,
             "first": None if self.first is None else list(self.first),
+            "first_values": None if self.first_values is None else list(self.first_values),
             "rtol": self.rtol,
             "atol": self.atol,
+            "ulp": self.ulp,
         }
 
 
@@ -125,8 +147,10 @@ def _stat_dict(stats: Statistics) -> dict[str, Any]:
     }
 
 
-def compare(name: str, ours: Array, theirs: Array, rtol: float | None = None, atol: float | None = None) -> Comparison:
-    """``ours`` against the reference ``theirs``, with the tolerance of the reference's dtype (`tolerance_of`)."""
+def compare(
+    name: str, ours: Array, theirs: Array, rtol: float | None = None, atol: float | None = None, ulp: int | None = None
+) -> Comparison:
+    """``ours`` against the reference ``theirs``, with the tolerance of the reference's dtype (`tolerance_of`), or `Limits`."""
     ours, theirs = np.asarray(ours), np.asarray(theirs)
     described = statistics(ours), statistics(theirs)
     if ours.dtype != theirs.dtype:
@@ -146,19 +170,29 @@ def compare(name: str, ours: Array, theirs: Array, rtol: float | None = None, at
         within = finite & (error <= row.rtol * np.abs(b) + absolute)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     error = np.where(finite, error, 0.0)
-    result = _numbers(name, described, ours, theirs, ~(within | same), error, b)
-    ulps = None if theirs.dtype.kind == "c" else ulp_distance(ours, theirs)
-    return Comparison(**{**vars(result), "max_ulp": ulps, "rtol": row.rtol, "atol": absolute})
+    steps = ulp_distances(ours, theirs)
+    if ulp is not None and steps is not None:
+        within = finite & (steps <= ulp)
+    bad = ~(within | same)
+    result = _numbers(name, described, ours, theirs, bad, error, b)
+    return replace(
+        result,
+        max_ulp=int(steps[finite].max()) if steps is not None and finite.any() else None,
+        rtol=row.rtol,
+        atol=absolute,
+        ulp=ulp if steps is not None else None,
+        not_finite=int(np.count_nonzero(bad & ~finite)),
+    )
 
 
 def compare_values(
-    name: str, ours: Any, theirs: Any, rtol: float | None = None, atol: float | None = None
+    name: str, ours: Any, theirs: Any, rtol: float | None = None, atol: float | None = None, ulp: int | None = None
 ) -> list[Comparison]:
     """`compare` for a value that may be a sequence, a map, or absent: one comparison for each array it holds."""
     held, wanted = leaves(name, ours), leaves(name, theirs)
     if held.keys() != wanted.keys():
         return [compare(f"{name} (its parts)", form(held), form(wanted))]
-    return [compare(key, held[key], wanted[key], rtol, atol) for key in wanted]
+    return [compare(key, held[key], wanted[key], rtol, atol, ulp) for key in wanted]
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
@@ -216,17 +250,28 @@ def ulp_distance(a: Array, b: Array) -> int | None:
 
     Over elements finite on both sides; None where there are none.
     """
+    steps = ulp_distances(a, b)
+    finite = np.isfinite(_widened(a)) & np.isfinite(_widened(b))
+    return int(steps[finite].max()) if steps is not None and finite.any() else None
+
+
+def ulp_distances(a: Array, b: Array) -> Array | None:
+    """The same for every element (of no meaning where one is not finite); None for complex numbers."""
     kind = _ORDERED.get(a.dtype.itemsize)
-    finite = np.isfinite(a.astype(np.float64)) & np.isfinite(b.astype(np.float64))
-    if kind is None or not finite.any():
+    if kind is None or a.dtype.kind == "c":
         return None
+    signed = a.dtype.name != "float8_e8m0fnu"
 
     def ordered(values: Array) -> Array:
         # Sign and magnitude to a line: negative numbers count downwards from zero.
-        bits = np.ascontiguousarray(values).view(kind)
-        wide = bits.astype(object if a.dtype.itemsize == 8 else np.int64)
+        bits = np.ascontiguousarray(values).view(kind if signed else np.uint8).reshape(values.shape)
+        wide = bits.astype(np.int64)
         line: Array = np.where(bits < 0, int(np.iinfo(kind).min) - wide, wide)
         return line
 
-    distance = np.abs(ordered(a)[finite] - ordered(b)[finite])
-    return int(distance.max())
+    x, y = ordered(a), ordered(b)
+    if a.dtype.itemsize < 8:
+        return np.abs(x - y)
+    # From one end of the float64 line to the other is more than an int64 holds.
+    high, low = np.maximum(x, y), np.minimum(x, y)
+    return (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.uint64)

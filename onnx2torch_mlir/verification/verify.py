@@ -12,15 +12,16 @@ import onnx
 import onnx_ir as ir
 
 from onnx2torch_mlir.conversion import as_tensors
-from onnx2torch_mlir.diagnostics import Finding, NodeRef, Report, refuse
+from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, Report, Severity, refuse
 from onnx2torch_mlir.hosting import settled
 from onnx2torch_mlir.model import LoadedModel, read
 from onnx2torch_mlir.model.sources import Source
 from onnx2torch_mlir.program import prepare
 from onnx2torch_mlir.specs import SpecTable
 from onnx2torch_mlir.verification import reproducer as reproducers
-from onnx2torch_mlir.verification.bisection import Divergence, bisect
-from onnx2torch_mlir.verification.comparison import Comparison, compare_values, statistics
+from onnx2torch_mlir.verification.bisection import bisect
+from onnx2torch_mlir.verification.comparison import Comparison, Limits, compare_values, statistics
+from onnx2torch_mlir.verification.divergence import Divergence
 from onnx2torch_mlir.verification.files import load_inputs, load_outputs
 from onnx2torch_mlir.verification.inputs import generate_inputs
 from onnx2torch_mlir.verification.leaves import leaves
@@ -41,6 +42,7 @@ def verify(
     static: bool = False,
     rtol: float | None = None,
     atol: float | None = None,
+    ulp: int | None = None,
     bisect: bool = False,
     seed: int = 0,
     threads: int = 1,
@@ -56,8 +58,9 @@ def verify(
     (`generate_inputs`) with the sizes ``dims``. If they come from a folder that holds expected outputs, these are
     compared too. The program is compiled with its dims dynamic; with ``static``, for the sizes ``dims``. ``eager``
     runs the core program in eager PyTorch instead of native code. ``rtol`` and ``atol`` replace the tolerance of the
-    dtype (`tolerances.TOLERANCES`). With ``bisect``, the first node that differs is searched; ``reproducer`` is a
-    folder to write it to. ``report`` takes the stages, also those before a refusal.
+    dtype (`tolerances.TOLERANCES`), ``ulp`` all of it (`comparison.Limits`). With ``bisect``, the first node that differs is
+    searched, in eager PyTorch and, where the core program is not at fault, natively; ``reproducer`` is a folder to write
+    it to. ``report`` takes the stages, also those before a refusal.
 
     Raises:
         Refusal: where the model cannot be read, converted, compiled or run, or where there is no reference. Numbers
@@ -66,7 +69,7 @@ def verify(
     report = Report() if report is None else report
     with report.stage("read"):
         loaded = read(model)
-    given = constants or {}
+    given, limits = constants or {}, Limits(rtol, atol, ulp)
     with report.stage("inputs"):
         feeds, expected = _inputs(loaded, inputs, dims or {}, given, seed)
     with report.stage("reference"):
@@ -78,15 +81,16 @@ def verify(
         ours = program.run({name: array for name, array in feeds.items() if name not in given})
     names = [value.name for value in loaded.outputs]
     with report.stage("compare"):
-        outputs = _compared(names, ours, theirs.outputs, rtol, atol)
-        stored = _compared(names, ours, expected, rtol, atol) if expected else ()
+        outputs = _compared(names, ours, theirs.outputs, limits)
+        stored = _compared(names, ours, expected, limits) if expected else ()
     found: Divergence | None = None
     if bisect and not all(item.agrees for item in outputs):
         with report.stage("bisect"):
-            found = _bisect(loaded, feeds, eager, rtol, atol, table)
+            found, why = _bisect(loaded, feeds, given, eager, limits, table)
+        report.extend(why)
     report.extend(_findings((*outputs, *stored), found.node if found is not None else None))
     if reproducer is not None and found is not None and found.model is not None:
-        told = {"--rtol": rtol, "--atol": atol}
+        told = {"--rtol": rtol, "--atol": atol, "--ulp": ulp}
         flags = ["--eager"] * eager + [f"{flag} {value}" for flag, value in told.items() if value is not None]
         command = " ".join(["verify", *flags])
         reproducers.write(Path(reproducer), found.model, found.inputs or {}, command=command, findings=report.errors)
@@ -95,26 +99,35 @@ def verify(
     return VerifyReport(engine, theirs.name, theirs.note, described, outputs, stored, found, report)
 
 
-def _compared(
-    names: Sequence[str], ours: Sequence[Any], theirs: Sequence[Any], rtol: float | None, atol: float | None
-) -> tuple[Comparison, ...]:
+def _compared(names: Sequence[str], ours: Sequence[Any], theirs: Sequence[Any], limits: Limits) -> tuple[Comparison, ...]:
     pairs = zip(names, ours, theirs, strict=True)
-    return tuple(found for name, a, b in pairs for found in compare_values(name, a, b, rtol, atol))
+    return tuple(found for name, a, b in pairs for found in compare_values(name, a, b, *limits))
 
 
 def _bisect(
     loaded: LoadedModel,
     feeds: Mapping[str, Array],
+    constants: Mapping[str, Array],
     eager: bool,
-    rtol: float | None,
-    atol: float | None,
+    limits: Limits,
     table: SpecTable | None,
-) -> Divergence | None:
-    """In eager PyTorch first, where one run has all values; natively only if the core program is not at fault."""
-    found = bisect(loaded, feeds, eager=True, rtol=rtol, atol=atol, table=table)
-    if found is None and not eager:
-        found = bisect(loaded, feeds, eager=False, rtol=rtol, atol=atol, table=table)
-    return found
+) -> tuple[Divergence | None, list[Finding]]:
+    """In eager PyTorch first, where one run has all values; natively only if the core program is not at fault.
+
+    Where nothing is found, a finding says why.
+    """
+    reasons = []
+    for in_eager in (True, False)[: 1 if eager else 2]:
+        word = "in eager PyTorch" if in_eager else "natively"
+        try:
+            found = bisect(loaded, feeds, constants=constants, eager=in_eager, **limits._asdict(), table=table)
+        except Refusal as refusal:
+            reasons.append(f"{word}: {refusal.findings[0].reason}")
+            continue
+        if found is not None:
+            return found, []
+        reasons.append(f"{word} every value agrees when it is made an output of the model")
+    return None, [Finding("O2M-V004", "; ".join(reasons), severity=Severity.WARNING)]
 
 
 def _inputs(

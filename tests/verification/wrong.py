@@ -8,3 +8,13 @@ from onnx2torch_mlir.core.values import Value
 
 def relu(g: ProgramBuilder, X: Value) -> Value:
     return g.call("aten.neg.default", X)
+
+
+def capped(g: ProgramBuilder, X: Value) -> Value:
+    """Right up to 10."""
+    return g.call("aten.clamp.default", X, 0, 10)
+
+
+def drifting(g: ProgramBuilder, X: Value) -> Value:
+    """The operand, and a little more."""
+    return g.mul(X, 1.0005)
