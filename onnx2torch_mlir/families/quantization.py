@@ -72,8 +72,9 @@ def quantize(
     if zero_point is not None:
         dtype, element = zero_point.dtype, zero_point.element
     compute = torch.float64 if torch.float64 in (x.dtype, scale.dtype) else torch.float32
-    divisor = g.cast(spread(g, scale, x, axis, block_size), compute)
-    quotient = g.div(g.cast(x, compute), divisor)
+    number = decomposed.known_number(scale)
+    divisor = spread(g, scale, x, axis, block_size) if number is None else g.scalar(number, compute)
+    quotient = g.div(g.cast(x, compute), g.cast(divisor, compute))
     if precision is not None:
         quotient = g.cast(g.cast(quotient, precision), compute)
     result = decomposed.quantize(g, quotient, zero_point, axis, dtype, element)

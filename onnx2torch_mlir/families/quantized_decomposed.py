@@ -26,10 +26,12 @@ def _is_one(parameter: Value) -> bool:
     return all(size == 1 for size in parameter.shape)
 
 
-def _number(parameter: Value | None) -> float | int | None:
+def known_number(parameter: Value | None) -> float | int | None:
     """The one number that is known to be in a parameter; 0 for a zero point that is absent."""
     if parameter is None:
         return 0
+    if not _is_one(parameter):
+        return None
     tensor = parameter.tagged("").tensor if parameter.is_known else None
     return None if tensor is None else tensor.reshape([]).item()
 
@@ -43,7 +45,7 @@ def quantize(
     if element and NARROW[element].is_float:
         return None
     low, high = _limits(dtype, element)
-    number = None if zero_point is not None and not _is_one(zero_point) else _number(zero_point)
+    number = known_number(zero_point)
     name = "quantized_decomposed.quantize_per_"
     if number is not None:
         result = g.call(f"{name}tensor.default", quotient, 1.0, int(number), low, high, dtype)
@@ -92,7 +94,7 @@ def dequantize(
 def _per_tensor(
     g: ProgramBuilder, x: Value, scale: Value, zero_point: Value | None, limits: tuple[int, int]
 ) -> Value | None:
-    factor, offset = _number(scale), _number(zero_point)
+    factor, offset = known_number(scale), known_number(zero_point)
     if x.dtype is torch.int32 and offset != 0:  # PyTorch subtracts in float32
         return None
     name = "quantized_decomposed.dequantize_per_tensor"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch.fx import Node
 from torch_mlir import ir
@@ -15,8 +17,10 @@ from onnx2torch_mlir.lowering.pointwise import convert
 from onnx2torch_mlir.lowering.registry import rule
 
 
-def multiply_add(b: Builder, x: Operand, y: Operand, dtype: torch.dtype) -> Body:
-    """The body ``acc + x * y`` in the accumulator's dtype."""
+def multiply_add(
+    b: Builder, x: Operand, y: Operand, dtype: torch.dtype, offsets: Sequence[ir.Value | None] = (None, None)
+) -> Body:
+    """The body ``acc + x * y`` in the accumulator's dtype, the (integer) ``offsets`` subtracted from ``x`` and ``y``."""
     sort = kind(dtype)
     multiply, add = {
         Kind.FLOAT: ("arith.mulf", "arith.addf"),
@@ -25,7 +29,9 @@ def multiply_add(b: Builder, x: Operand, y: Operand, dtype: torch.dtype) -> Body
     }.get(sort, ("arith.muli", "arith.addi"))
 
     def body(p: ir.Value, q: ir.Value, total: ir.Value) -> ir.Value:
-        product = b.same(multiply, cast(b, p, x.dtype, dtype), cast(b, q, y.dtype, dtype))
+        pair = [cast(b, p, x.dtype, dtype), cast(b, q, y.dtype, dtype)]
+        pair = [e if o is None else b.same("arith.subi", e, o) for e, o in zip(pair, offsets, strict=True)]
+        product = b.same(multiply, *pair)
         return b.same(add, total, product)
 
     return body

@@ -7,6 +7,7 @@ convolutions have no channel loops besides the group's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from torch.fx import Node
 from torch_mlir import ir
@@ -43,21 +44,56 @@ def convolution(
 ) -> Operand:
     """[N, C, *S] x [F, C/groups, *K] -> [N, F, *O]; transposed: the weight is [C, F/groups, *K]."""
     out = ctx.spec(node)
+    window = Window(stride, padding, dilation, transposed, output_padding, groups)
+    product = correlation(ctx, x, weight, out, window, ctx.b.constant(0, x.dtype))
+    if bias is not None:
+        product = biased(ctx, product, bias)
+    return convert(ctx, product, out.dtype)
+
+
+def biased(ctx: Context, product: Operand, bias: Operand) -> Operand:
+    """[N, F, *O] with ``bias`` [F] added."""
+    shaped = reshape(ctx, bias, [bias.shape[0], *[1] * (product.rank - 2)])
+    return pointwise(ctx, product.spec, "add", product, shaped)
+
+
+class Window(NamedTuple):
+    """The arguments of a convolution that are not tensors."""
+
+    stride: Sequence[int]
+    padding: Sequence[Dim]
+    dilation: Sequence[int]
+    transposed: bool
+    output_padding: Sequence[int]
+    groups: int
+
+
+def correlation(
+    ctx: Context,
+    x: Operand,
+    weight: Operand,
+    out: Spec,
+    window: Window,
+    around: ir.Value,
+    *,
+    offsets: Sequence[ir.Value | None] = (None, None),
+) -> Operand:
+    """The convolution without bias, in the dtype in which ``out`` accumulates; ``around`` is what pads ``x``.
+
+    ``offsets`` (of that dtype) are subtracted from the elements of ``x`` and of ``weight``.
+    """
     spatial = x.rank - 2
-    steps, low, apart, extra = (spread(v, spatial) for v in (stride, padding, dilation, output_padding))
-    if transposed:
-        x = _spread_out(ctx, x, weight, steps, low, apart, extra, out.shape[2:])
-        weight = _channels_swapped(ctx, weight, groups)
+    given = (window.stride, window.padding, window.dilation, window.output_padding)
+    steps, low, apart, extra = (spread(v, spatial) for v in given)
+    if window.transposed:
+        x = _spread_out(ctx, x, weight, steps, low, apart, extra, out.shape[2:], around)
+        weight = channels_swapped(ctx, weight, window.groups)
         steps = [1] * spatial
     else:
         widths: list[Dim] = [0, 0, *low]
-        x = pad(ctx, x, widths, widths, ctx.b.constant(0, x.dtype))
-    ctx.require_equal(x.shape[1], to_dim(weight.shape[1] * groups), "channels of a convolution")
-    product = _correlate(ctx, x, weight, out, steps, apart, groups, mirrored=transposed)
-    if bias is not None:
-        shaped = reshape(ctx, bias, [bias.shape[0], *[1] * spatial])
-        product = pointwise(ctx, product.spec, "add", product, shaped)
-    return convert(ctx, product, out.dtype)
+        x = pad(ctx, x, widths, widths, around)
+    ctx.require_equal(x.shape[1], to_dim(weight.shape[1] * window.groups), "channels of a convolution")
+    return _correlate(ctx, x, weight, out, steps, apart, window.groups, offsets, mirrored=window.transposed)
 
 
 def _spread_out(
@@ -69,9 +105,9 @@ def _spread_out(
     apart: Sequence[int],
     extra: Sequence[int],
     sizes: Sequence[Dim],
+    zero: ir.Value,
 ) -> Operand:
-    """The input of the equivalent convolution: zeros between the elements and around them."""
-    zero = ctx.b.constant(0, x.dtype)
+    """The input of the equivalent convolution: ``zero`` between the elements and around them."""
     if any(s != 1 for s in steps):
         wide = [maximum(0, to_dim((d - 1) * s + 1)) for d, s in zip(x.shape[2:], steps, strict=True)]
         holes = ctx.fill(zero, x.dtype, (*x.shape[:2], *wide))
@@ -83,7 +119,7 @@ def _spread_out(
     return crop_and_pad(ctx, x, [0, 0, *before], [0, 0, *after], zero, (*x.shape[:2], *wanted))
 
 
-def _channels_swapped(ctx: Context, weight: Operand, groups: int) -> Operand:
+def channels_swapped(ctx: Context, weight: Operand, groups: int) -> Operand:
     """[C, F/groups, *K] as [F, C/groups, *K]."""
     c, f, *kernel = weight.shape
     per_group = floor_div(c, groups)
@@ -100,6 +136,7 @@ def _correlate(
     steps: Sequence[int],
     apart: Sequence[int],
     groups: int,
+    offsets: Sequence[ir.Value | None],
     *,
     mirrored: bool,
 ) -> Operand:
@@ -138,6 +175,6 @@ def _correlate(
         ],
         [(init.value, (0, *(number[c] for c in channels_out), *places))],
         "p" * len(order) + "r" * len(summed),
-        multiply_add(ctx.b, operands[0], operands[1], dtype),
+        multiply_add(ctx.b, operands[0], operands[1], dtype, offsets),
     )[0]
     return reshape(ctx, Operand(dtype, shapes[2], result), out.shape)

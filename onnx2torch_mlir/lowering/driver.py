@@ -15,13 +15,16 @@ from torch.fx import GraphModule, Node
 from torch_mlir import ir
 
 from onnx2torch_mlir.core.signature import TensorSpec
+from onnx2torch_mlir.core.weights import weight_name
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, refuse
 from onnx2torch_mlir.lowering.context import Context, spec_of
+from onnx2torch_mlir.lowering.integer_forms import on_integers, plain
 from onnx2torch_mlir.lowering.lowered import Lowered, Weight
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.registry import load_rules, why_missing
 from onnx2torch_mlir.lowering.requirements import Requirements, bind_dims, input_symbols
 from onnx2torch_mlir.lowering.retype import bind_results, retyped
+from onnx2torch_mlir.lowering.scaled import Scaled
 
 _SYMBOLIC = (torch.SymInt, torch.SymBool, torch.SymFloat, int, bool, float)
 _IGNORED = ("aten._assert_tensor_metadata", "aten.sym_constrain_range")
@@ -84,7 +87,7 @@ def lower(
     return Lowered(
         bytecode=buffer.getvalue(),
         inputs=taken,
-        weights=tuple(_weight(exported, n) for n in weights),
+        weights=_weights(exported, weights),
         outputs=given,
         checks=checks,
         dim_names=dict(dim_names or {}),
@@ -123,10 +126,14 @@ def _placeholders(exported: ExportedProgram) -> tuple[list[Node], list[Node]]:
     return users, weights
 
 
-def _weight(exported: ExportedProgram, node: Node) -> Weight:
-    target = next(s.target for s in exported.graph_signature.input_specs if getattr(s.arg, "name", None) == node.name)
-    tensor = exported.state_dict[target] if target in exported.state_dict else exported.constants[target]
-    return Weight(str(target), tensor, _named(node.meta["val"], str(target)))
+def _weights(exported: ExportedProgram, nodes: Sequence[Node]) -> tuple[Weight, ...]:
+    targets = {getattr(spec.arg, "name", None): spec.target for spec in exported.graph_signature.input_specs}
+    found = []
+    for node in nodes:
+        target, name = targets[node.name], weight_name(node, targets[node.name])
+        tensor = exported.state_dict[target] if target in exported.state_dict else exported.constants[target]
+        found.append(Weight(name, tensor, _named(node.meta["val"], name)))
+    return tuple(found)
 
 
 def _output_specs(exported: ExportedProgram, outputs: Sequence[Spec], names: Sequence[str] | None) -> tuple[TensorSpec, ...]:
@@ -232,9 +239,11 @@ class _Walk:
             return
         if name.startswith(_IGNORED) or (isinstance(value, _SYMBOLIC) and name not in self.rules):
             return
-        rule = self.rules[name]
         args = [self.resolve(a) for a in node.args]
-        result = rule(self.ctx, node, *args, **{k: self.resolve(v) for k, v in node.kwargs.items()})
+        kwargs = {k: self.resolve(v) for k, v in node.kwargs.items()}
+        result = on_integers(self.ctx, node, name, args, kwargs)
+        if result is None:
+            result = self.rules[name](self.ctx, node, *plain(args), **plain(kwargs))
         if result is None:
             pass
         elif isinstance(result, Operand):
@@ -249,6 +258,9 @@ class _Walk:
 
     def check(self, node: Node, result: Operand, declared: Spec, name: str) -> None:
         """Refuse (O2M-L003) a result that is not what the program declares."""
+        if isinstance(result, Scaled) and result.dtype is declared.dtype and result.shape == declared.shape:
+            bind_results(self.ctx, [declared], [result.codes.value])
+            return
         wanted = self.ctx.b.tensor_type(declared.dtype, declared.shape)
         if result.dtype is not declared.dtype or result.value.type != wanted:
             raise refuse(

@@ -241,9 +241,9 @@ def quantize_per_channel_group(
 ) -> Operand:
     """round(x * (1 / scales) + zero_points); parameters [rows, columns / group_size]."""
     groups = _grouped(ctx, x, group_size)
-    spread = [reshape(ctx, p, (*groups.shape[:2], 1)) for p in (scales, zero_points)]
+    factor, offset = (reshape(ctx, p, (*groups.shape[:2], 1)) for p in (scales, zero_points))
     out = Spec(ctx.spec(node).dtype, groups.shape)
-    return reshape(ctx, _broadcast_quantized(ctx, out, groups, *spread, quant_min, quant_max), x.shape)
+    return reshape(ctx, _broadcast_quantized(ctx, out, groups, factor, offset, quant_min, quant_max), x.shape)
 
 
 def _broadcast_quantized(

@@ -80,8 +80,8 @@ def factors_of(ctx: Context, name: str, given: Sequence[Parameter], factor: Para
 class Scaled(Operand):
     """(codes - zero) * factors in float32; without factors (codes - zero) in int32.
 
-    ``codes`` has the shape and an integer dtype of at most 32 bits. ``summed`` tells int32 sums of products, which are
-    rescaled as onnxruntime does, from what was dequantized.
+    ``codes`` has the shape and an integer dtype (of 64 bits: no zero point). ``summed`` tells sums and products, which are
+    rescaled by one factor as onnxruntime does, from what was dequantized.
     """
 
     __slots__ = ("_ctx", "_made", "codes", "factors", "summed", "zero")
@@ -90,6 +90,8 @@ class Scaled(Operand):
     zero: Parameter | None
     factors: tuple[Parameter, ...]
     summed: bool
+    _ctx: Context
+    _made: ir.Value | None
 
     def __init__(
         self,
@@ -114,11 +116,12 @@ class Scaled(Operand):
             object.__setattr__(self, name, value)
 
     @property
-    def value(self) -> ir.Value:  # type: ignore[override]
+    def value(self) -> ir.Value:
         """The numbers, made at the first call in the place of that call."""
-        if self._made is None:
-            object.__setattr__(self, "_made", self._make())
-        made: ir.Value = self._made
+        made = self._made
+        if made is None:
+            made = self._make()
+            object.__setattr__(self, "_made", made)
         return made
 
     def plain(self) -> Operand:
@@ -141,12 +144,30 @@ class Scaled(Operand):
         """Whether the parameters are for the whole tensor."""
         return all(p.axis is None for p in self.parameters)
 
+    @property
+    def number(self) -> float | None:
+        """The one factor, where the program says it."""
+        known = self.factors[0].number if len(self.factors) == 1 else None
+        return None if known is None else float(known)
+
+    @property
+    def offset(self) -> int | None:
+        """The one zero point, where the program says it."""
+        known = 0 if self.zero is None else self.zero.number
+        return None if known is None else int(known)
+
+    @property
+    def is_byte(self) -> bool:
+        """Whether the integers are of a byte, for which products and sums are made in int32."""
+        return self.codes.dtype in (torch.int8, torch.uint8)
+
     def _make(self) -> ir.Value:
         ctx, b = self._ctx, self._ctx.b
 
         def body(code: ir.Value, *parameters: ir.Value) -> ir.Value:
             rest = list(parameters)
-            element = cast(b, code, self.codes.dtype, torch.int32)
+            wide = self.codes.dtype is torch.int64
+            element = code if wide else cast(b, code, self.codes.dtype, torch.int32)
             if self.zero is not None:
                 element = b.same("arith.subi", element, rest.pop(0))
             if rest:

@@ -25,7 +25,7 @@ from onnx2torch_mlir.lowering.slicing import pad
 from onnx2torch_mlir.lowering.windows import spread, window_entry
 
 
-class _Windows:
+class Windows:
     """Windows over the last dims of an operand, of which the leading dims are batch and channels."""
 
     def __init__(
@@ -96,7 +96,7 @@ def max_pool_with_indices(
     out, where = ctx.specs(node)
     spatial = 2 if "2d" in str(node.target) else 3
     kernel = spread(kernel_size, spatial)
-    windows = _Windows(
+    windows = Windows(
         ctx,
         x,
         out.shape[-spatial:],
@@ -162,18 +162,32 @@ def avg_pool(
     out = ctx.spec(node)
     if out.kind is not Kind.FLOAT:
         raise refuse("O2M-L002", "average pooling needs a float dtype", case=str(out.dtype))
-    spatial = 2 if "2d" in str(node.target) else 3
-    kernel, pads = spread(kernel_size, spatial), spread(padding, spatial)
-    sizes = out.shape[-spatial:]
-    windows = _Windows(ctx, x, sizes, kernel, spread(stride, spatial, kernel), pads, [1] * spatial)
+    windows = averaging(ctx, node, x, kernel_size, stride, padding)
     b = ctx.b
     wide = op_math(out.dtype)
-    padded = windows.padded(b.constant(0, x.dtype))
-    init = ctx.full(0, wide, out.shape)
     total = windows.generic(
-        padded, [init], lambda element, total: [b.same("arith.addf", total, cast(b, element, x.dtype, wide))]
+        windows.padded(b.constant(0, x.dtype)),
+        [ctx.full(0, wide, out.shape)],
+        lambda element, total: [b.same("arith.addf", total, cast(b, element, x.dtype, wide))],
     )[0]
-    summed = Operand(wide, out.shape, total)
+    return averaged(ctx, windows, Operand(wide, out.shape, total), out, count_include_pad, divisor_override)
+
+
+def averaging(
+    ctx: Context, node: Node, x: Operand, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int]
+) -> Windows:
+    """The windows of an average pooling."""
+    spatial = 2 if "2d" in str(node.target) else 3
+    kernel, pads = spread(kernel_size, spatial), spread(padding, spatial)
+    sizes = ctx.spec(node).shape[-spatial:]
+    return Windows(ctx, x, sizes, kernel, spread(stride, spatial, kernel), pads, [1] * spatial)
+
+
+def averaged(
+    ctx: Context, windows: Windows, summed: Operand, out: Spec, count_include_pad: bool, divisor_override: int | None
+) -> Operand:
+    """The sums of windows, divided."""
+    b, wide, spatial, kernel, pads = ctx.b, summed.dtype, windows.spatial, windows.kernel, windows.padding
     if divisor_override is not None:
         return convert(ctx, pointwise(ctx, summed.spec, "div", summed, divisor_override), out.dtype)
     exact = all(_all_inside(windows, axis, count_include_pad) for axis in range(spatial))
@@ -182,7 +196,7 @@ def avg_pool(
         for k in kernel:
             count *= k
         return convert(ctx, pointwise(ctx, summed.spec, "div", summed, count), out.dtype)
-    extents = [ctx.sizes.value(d) for d in x.shape[-spatial:]]
+    extents = [ctx.sizes.value(d) for d in windows.x.shape[-spatial:]]
 
     def body(element: ir.Value) -> ir.Value:
         count = b.idx(1)
@@ -201,7 +215,7 @@ def avg_pool(
     return elementwise(ctx, Spec(out.dtype, out.shape), [summed], body)
 
 
-def _all_inside(windows: _Windows, axis: int, count_include_pad: bool) -> bool:
+def _all_inside(windows: Windows, axis: int, count_include_pad: bool) -> bool:
     """Whether no window reaches where elements are not counted."""
     p = windows.padding[axis]
     if p and not count_include_pad:
