@@ -1,0 +1,1 @@
+"""The blocked layout that onnxruntime rewrites the convolutions of an image network into."""

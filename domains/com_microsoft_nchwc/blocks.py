@@ -1,0 +1,70 @@
+"""How many channels a block has: 8 or 16, as the machine that onnxruntime optimized the model on would have it.
+
+The model does not say so, but where some number of channels is no multiple of 16 it follows from what that was padded to.
+Else it is that of this machine, which is also what onnxruntime takes.
+"""
+
+from __future__ import annotations
+
+import platform
+import weakref
+from typing import Any, Protocol
+
+import torch
+
+DOMAIN = "com.microsoft.nchwc"
+SMALL, LARGE = 8, 16
+
+_FOUND: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+
+class Surroundings(Protocol):
+    """What the converters are told of the graph around a node."""
+
+    @property
+    def node(self) -> Any:
+        """The node, of which the graph's other nodes can be reached."""
+
+
+def block_of(enclosing: Surroundings) -> int:
+    """The size of the blocks of the graph around a node."""
+    graph = enclosing.node.graph
+    if graph is None:
+        return of_this_machine()
+    if graph not in _FOUND:
+        _FOUND[graph] = _told_by(graph) or of_this_machine()
+    return _FOUND[graph]
+
+
+def _told_by(graph: Any) -> int | None:
+    """The size that the filters and channels of ``graph`` tell, or None."""
+    ambiguous = True
+    for node in graph:
+        if node.domain != DOMAIN:
+            continue
+        if node.op_type == "Conv":
+            shape = _sizes(node.inputs[1])
+            if shape and shape[0] % LARGE:
+                return SMALL
+            # Such an image is read plain, or would have been padded to 16 channels.
+            if shape and SMALL < shape[1] < LARGE and _integer(node, "group", 1) == 1:
+                return LARGE
+        elif node.op_type == "ReorderOutput" and 0 < _integer(node, "channels", 0) % LARGE <= SMALL:
+            ambiguous = False
+    return None if ambiguous else LARGE
+
+
+def _sizes(value: Any) -> tuple[int, ...]:
+    shape = None if value is None else value.shape
+    return tuple(size for size in shape if isinstance(size, int)) if shape is not None and len(shape) == 4 else ()
+
+
+def _integer(node: Any, name: str, default: int) -> int:
+    found = node.attributes.get(name)
+    return default if found is None else int(found.value)
+
+
+def of_this_machine() -> int:
+    """The size that onnxruntime takes on this machine: 8 on x86 without AVX-512, else 16."""
+    wide = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+    return SMALL if platform.machine().lower() in ("x86_64", "amd64", "i386", "i686") and not wide else LARGE
