@@ -97,7 +97,7 @@ def broadcast_with(g: ProgramBuilder, own: tuple[Dim, ...], shape: list[Dim]) ->
     rank = max(len(own), len(shape))
     result: list[Dim] = []
     for size, wanted in zip([1] * (rank - len(own)) + list(own), [1] * (rank - len(shape)) + list(shape), strict=True):
-        if size == 1:
+        if D.stretches(size, wanted):
             result.append(g.as_size(wanted))
             continue
         result.append(size)

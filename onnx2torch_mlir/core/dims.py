@@ -11,6 +11,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Iterable, Iterator
+from functools import reduce
 
 import sympy
 import torch
@@ -84,6 +85,22 @@ def maximum(a: Dim, b: Dim) -> Dim:
     if is_nonnegative(to_dim(b - a)):
         return b
     return to_dim(sympy.Max(a, b))
+
+
+def difference(a: Dim, b: Dim) -> Dim:
+    """``a - b``; a minimum or maximum that is taken away becomes one of differences: ``n - Max(0, n - 1)`` is ``Min(n, 1)``."""
+    if isinstance(b, sympy.Max):
+        return reduce(minimum, [difference(a, to_dim(part)) for part in b.args])
+    if isinstance(b, sympy.Min):
+        return reduce(maximum, [difference(a, to_dim(part)) for part in b.args])
+    return to_dim(a - b)
+
+
+def stretches(size: Dim, target: Dim) -> bool:
+    """Whether an axis of ``size`` can be broadcast to ``target`` for certain: it is 1, or 0 where ``target`` is 0."""
+    if isinstance(size, int):
+        return size == 1
+    return is_nonnegative(to_dim(1 - size)) and bool(known_equal(size, minimum(1, target)))
 
 
 def choices(dim: Dim) -> int:
@@ -177,6 +194,12 @@ def is_nonnegative(dim: Dim) -> bool:
     if isinstance(dim, int):
         return dim >= 0
     constant, rest = dim.as_coeff_Add()
+    if isinstance(rest, sympy.Min | sympy.Max):
+        every = all if isinstance(rest, sympy.Min) else any
+        return every(is_nonnegative(to_dim(part + constant)) for part in rest.args)
+    if isinstance(-rest, sympy.Min | sympy.Max):
+        every = all if isinstance(-rest, sympy.Max) else any
+        return every(is_nonnegative(to_dim(constant - part)) for part in (-rest).args)
     if isinstance(rest, FloorDiv) and rest.args[1].is_Integer and rest.args[1] > 0:
         return is_nonnegative(to_dim(sympy.expand(rest.args[0] + constant * rest.args[1])))
     expression = dim.replace(FloorDiv, _quotient)

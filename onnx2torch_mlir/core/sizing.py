@@ -78,8 +78,10 @@ class Sizing(Calls):
                 size = shape[offset] if offset >= 0 else 1
                 if size == 1 or size is chosen:
                     continue
-                if chosen == 1:
+                if D.stretches(chosen, size):
                     chosen = size
+                    continue
+                if D.stretches(size, chosen):
                     continue
                 self.require_equal(chosen, size, "sizes of operands that are broadcast together")
                 chosen = size if isinstance(size, int) else self.table.simplify(chosen)

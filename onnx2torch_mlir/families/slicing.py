@@ -61,9 +61,9 @@ def _sliced(
             start, end = _mirrored(g, start, size, last), _mirrored(g, end, size, size)
         else:
             start, end = position(g, start, size), position(g, end, size)
-        if not D.is_nonnegative(to_dim(end - start)):
+        if not D.is_nonnegative(D.difference(end, start)):
             end = D.maximum(start, end)
-        length = to_dim(end - start)
+        length = D.difference(end, start)
         if D.choices(length) > NESTED:
             end = to_dim(start + g.opaque_size(length))
         data = g.slice(data, axis, start, end, abs(step))

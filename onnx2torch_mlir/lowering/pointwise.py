@@ -11,6 +11,7 @@ import torch
 from torch.fx import Node
 from torch_mlir import ir
 
+from onnx2torch_mlir.core.dims import stretches
 from onnx2torch_mlir.core.primitives import PRIMITIVES
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
@@ -33,7 +34,7 @@ def broadcast_map(ctx: Context, x: Operand, shape: Sequence[Dim]) -> MapResults:
     for axis, (have, want) in enumerate(zip(x.shape, shape[offset:], strict=True), start=offset):
         if have == want:
             entries.append(axis)
-        elif have == 1:
+        elif stretches(have, want):
             entries.append(None)
         else:
             ctx.require_equal(have, want, "sizes that are combined element by element must be equal")

@@ -40,7 +40,7 @@ def expand(builder: ProgramBuilder, x: Value, size: Sequence[Dim]) -> TensorType
     """``size``, to which every axis of ``x`` of size 1 is repeated."""
     size = [builder.as_size(to_dim(item)) for item in size]
     for own, wanted in zip(x.shape, size[len(size) - x.rank :], strict=True):
-        if own != 1:
+        if not D.stretches(own, wanted):
             builder.require_equal(own, wanted, "sizes of an expansion")
     return TensorType(x.dtype, tuple(size))
 
@@ -65,7 +65,7 @@ def squeeze(builder: ProgramBuilder, x: Value, dim: Sequence[int]) -> TensorType
 def slice_(builder: ProgramBuilder, x: Value, dim: int, start: Dim, end: Dim, step: int = 1) -> TensorType:
     """``start`` and ``end`` lie in 0 … size (the builder's callers clamp); ``step`` is positive."""
     axis = axis_of(dim, x.rank)
-    length = D.maximum(0, D.ceil_div(to_dim(end - start), step))
+    length = D.maximum(0, D.ceil_div(D.difference(end, start), step))
     return TensorType(x.dtype, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
 
 
