@@ -108,6 +108,11 @@ class CoreNodeImporter(GraphNodeImporter):  # type: ignore[misc]
         cache: CoreContextCache = self._cc
         return cache
 
+    @property
+    def list_type(self) -> Any:
+        """The type of a list of numbers."""
+        return ir.Type.parse("!torch.list<int>", context=self._c)
+
     def emit(self, name: str, results: Sequence[Any], operands: Sequence[Any], **attributes: Any) -> Any:
         """Append an operation at the location of the node being imported."""
         return ir.Operation.create(

@@ -10,6 +10,7 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.core.dims import known_equal, to_dim
 from onnx2torch_mlir.core.signature import Dim
+from onnx2torch_mlir.handoff import quantization
 from onnx2torch_mlir.handoff.view_plan import plan_view
 
 if TYPE_CHECKING:
@@ -91,8 +92,7 @@ def to_dim_argument(argument: Any, dim: Dim) -> Any:
 
 
 def _int_list(importer: CoreNodeImporter, items: list[Any]) -> Any:
-    list_type = ir.Type.parse("!torch.list<int>", context=importer._c)
-    return importer.emit("torch.prim.ListConstruct", [list_type], [importer.operand(item) for item in items]).result
+    return importer.emit("torch.prim.ListConstruct", [importer.list_type], [importer.operand(item) for item in items]).result
 
 
 def _squeeze_dims(importer: CoreNodeImporter, node: torch.fx.Node) -> bool:
@@ -191,4 +191,5 @@ RESPELLINGS: dict[Any, Respelling] = {
     aten.bitwise_xor.Scalar: _with_tensor("torch.aten.bitwise_xor.Tensor"),
     aten._local_scalar_dense.default: _item,
     aten._assert_scalar.default: _assertion,
+    **quantization.respellings(),
 }
