@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import importlib
 import inspect
 import json
 import resource
@@ -37,7 +38,7 @@ def make(module: str, name: str, fresh: bool = False) -> str:
     item = subject(module, name)
     folder = corpus_folder() / "models" / name
     stamp = folder / "made.json"
-    wanted = _definition(item)
+    wanted = _definition(item, module)
     if not fresh and stamp.is_file():
         kept = json.loads(stamp.read_text())
         if kept["definition"] == wanted and (folder / kept["path"]).is_file():
@@ -49,11 +50,13 @@ def make(module: str, name: str, fresh: bool = False) -> str:
     return str(path)
 
 
-def _definition(item: Subject) -> str:
+def _definition(item: Subject, module: str) -> str:
+    """What the model is made by: the package it comes in; or the modules that list it and that hold the function."""
     if isinstance(item.make, Shipped):
         return repr(item.make)
     function = inspect.unwrap(getattr(item.make, "func", item.make))
-    return hashlib.sha256(Path(inspect.getfile(function)).read_bytes()).hexdigest()
+    files = dict.fromkeys([inspect.getfile(importlib.import_module(module)), inspect.getfile(function)])
+    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
 
 
 def run(module: str, name: str, path: str) -> Result:

@@ -34,42 +34,42 @@ class Tensor:
         return np.broadcast_to(made, shape).astype(object if self.dtype == "string" else self.dtype)
 
 
-def normal(*shape: Size, mean: float | Size = 0.0, std: float = 1.0, dtype: str = "float32") -> Feed:
+def normal(*shape: Size, mean: float | Size = 0.0, std: float = 1.0, dtype: str = "float32") -> Tensor:
     """Normally distributed numbers around ``mean``, a number or a size."""
     return Tensor(dtype, shape, lambda rng, dims, sizes: rng.normal(_number(mean, sizes), std, dims))
 
 
-def uniform(*shape: Size, low: float = 0.0, high: float = 1.0, dtype: str = "float32") -> Feed:
+def uniform(*shape: Size, low: float = 0.0, high: float = 1.0, dtype: str = "float32") -> Tensor:
     """Numbers drawn evenly from ``low`` up to ``high``; whole ones for an integer dtype."""
     return Tensor(dtype, shape, lambda rng, dims, sizes: rng.uniform(low, high, dims))
 
 
-def tokens(*shape: Size, below: int, above: int = 0, dtype: str = "int64") -> Feed:
+def tokens(*shape: Size, below: int, above: int = 0, dtype: str = "int64") -> Tensor:
     """Whole numbers from ``above`` up to but not ``below``: token ids, class ids, pixels."""
     return Tensor(dtype, shape, lambda rng, dims, sizes: rng.integers(above, below, dims))
 
 
-def full(value: float | Size, *shape: Size, dtype: str = "float32") -> Feed:
+def full(value: float | Size, *shape: Size, dtype: str = "float32") -> Tensor:
     """``value`` everywhere, a number or a size ("length"); without a shape a scalar, as a sampling rate is."""
     return Tensor(dtype, shape, lambda rng, dims, sizes: _number(value, sizes))
 
 
-def these(*values: float, dtype: str = "float32") -> Feed:
+def these(*values: float, dtype: str = "float32") -> Tensor:
     """These numbers, in a vector."""
     return Tensor(dtype, (len(values),), lambda rng, dims, sizes: values)
 
 
-def zeros(*shape: Size, dtype: str = "float32") -> Feed:
+def zeros(*shape: Size, dtype: str = "float32") -> Tensor:
     """Zeros, as of a state at the beginning."""
     return full(0, *shape, dtype=dtype)
 
 
-def counting(*shape: Size, start: Size = 0, dtype: str = "int64") -> Feed:
+def counting(*shape: Size, start: Size = 0, dtype: str = "int64") -> Tensor:
     """``start``, ``start + 1`` … along the last axis: positions."""
     return Tensor(dtype, shape, lambda rng, dims, sizes: size_of(start, sizes) + np.arange(dims[-1]))
 
 
-def mask(*shape: Size, dtype: str = "int64") -> Feed:
+def mask(*shape: Size, dtype: str = "int64") -> Tensor:
     """Along the last axis at least half of ones, then zeros; the first row is ones alone."""
 
     def fill(rng: np.random.Generator, dims: tuple[int, ...], sizes: Sizes) -> Array:
@@ -80,12 +80,12 @@ def mask(*shape: Size, dtype: str = "int64") -> Feed:
     return Tensor(dtype, shape, fill)
 
 
-def one_of(*shape: Size, values: tuple[Any, ...], dtype: str = "string") -> Feed:
+def one_of(*shape: Size, values: tuple[Any, ...], dtype: str = "string") -> Tensor:
     """Each element one of ``values``: words of a category, say."""
     return Tensor(dtype, shape, lambda rng, dims, sizes: np.array(values, object)[rng.integers(0, len(values), dims)])
 
 
-def waves(*shape: Size, rate: int = 16000, axis: int = -1, dtype: str = "float32") -> Feed:
+def waves(*shape: Size, rate: int = 16000, axis: int = -1, dtype: str = "float32") -> Tensor:
     """Sound: harmonics of a pitch that glides, in bursts, with a little noise; ``axis`` is time."""
 
     def fill(rng: np.random.Generator, dims: tuple[int, ...], sizes: Sizes) -> Array:
@@ -100,7 +100,7 @@ def waves(*shape: Size, rate: int = 16000, axis: int = -1, dtype: str = "float32
     return Tensor(dtype, shape, fill)
 
 
-def picture(*shape: Size, layout: str = "NCHW", low: float = 0.0, high: float | Size = 1.0, dtype: str = "float32") -> Feed:
+def picture(*shape: Size, layout: str = "NCHW", low: float = 0.0, high: float | Size = 1.0, dtype: str = "float32") -> Tensor:
     """Smooth shades with hard-edged boxes, from ``low`` to ``high``; ``layout`` names the axes."""
 
     def fill(rng: np.random.Generator, dims: tuple[int, ...], sizes: Sizes) -> Array:
@@ -121,7 +121,7 @@ def picture(*shape: Size, layout: str = "NCHW", low: float = 0.0, high: float | 
     return Tensor(dtype, shape, fill)
 
 
-def writing(*shape: Size, layout: str = "NCHW", low: float = 0.0, high: float = 1.0, dtype: str = "float32") -> Feed:
+def writing(*shape: Size, layout: str = "NCHW", low: float = 0.0, high: float = 1.0, dtype: str = "float32") -> Tensor:
     """Dark words on a light ground, in lines as high as fit, from ``low`` to ``high``; ``layout`` names the axes."""
 
     def fill(rng: np.random.Generator, dims: tuple[int, ...], sizes: Sizes) -> Array:
