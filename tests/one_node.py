@@ -32,7 +32,11 @@ def node_model(
     domain: str = "",
     **attributes: Any,
 ) -> onnx.ModelProto:
-    """A model of one node; inputs whose positions are in ``known`` are initializers; ``dynamic`` names all dims."""
+    """A model of one node; inputs whose positions are in ``known`` are initializers; ``dynamic`` names all dims.
+
+    An attribute that has the name of a parameter of this function is written with an underscore behind it.
+    """
+    attributes = {attribute.removesuffix("_"): value for attribute, value in attributes.items()}
     names = [f"in{index}" if value is not None else "" for index, value in enumerate(inputs)]
     results = [f"out{index}" for index in range(outputs)]
     node = helper.make_node(op, names, results, name=f"{op}_node", domain=domain, **attributes)
