@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import sympy
+import torch
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.dims import to_dim
@@ -38,3 +41,67 @@ def check(g: ProgramBuilder, past: Value, new: Value) -> None:
         raise refuse("O2M-C005", f"a past of rank {past.rank}, not 4", case="past")
     for axis in (0, 1, 3):
         g.require_equal(past.shape[axis], new.shape[axis], "batch, heads and sizes of the past and of what is new")
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How many steps each batch has: ``past`` [B] before this call, ``total`` [B] after it.
+
+    ``is_first`` (0-d) says that this call's ``steps`` are all there is room for: they stand at the start, and a batch may
+    have fewer of them.
+    """
+
+    batch: Dim
+    steps: Dim
+    past: Value
+    total: Value
+    is_first: Value
+
+    @staticmethod
+    def of(g: ProgramBuilder, seqlens_k: Value, batch: Dim, steps: Dim, total: Dim) -> Lengths:
+        """Of the last places ``seqlens_k`` of the batches, the ``total`` of the longest one, and the steps of this call."""
+        each = g.add(g.cast(g.reshape(seqlens_k, [batch]), torch.int64), 1)
+        first = g.binary("eq", g.size_value(steps), g.size_value(total))
+        return Lengths(batch, steps, g.where(first, 0, g.sub(each, g.size_value(steps))), each, first)
+
+    def seen(self, g: ProgramBuilder, room: Dim, window: int | None) -> Value:
+        """[B, 1, S, room]: whether a step sees a place: those of its batch up to its own, the last ``window`` of them."""
+        own = g.reshape(g.add(g.unsqueeze(self.past, 1), g.arange(1, to_dim(self.steps + 1))), [self.batch, 1, self.steps, 1])
+        end = g.minimum(own, g.reshape(self.total, [self.batch, 1, 1, 1]))
+        place = g.reshape(g.arange(0, room), [1, 1, 1, room])
+        seen = g.binary("lt", place, end)
+        return seen if window is None else g.binary("logical_and", seen, g.binary("ge", place, g.sub(end, window)))
+
+    def filled(self, g: ProgramBuilder, room: Dim) -> Value:
+        """[B, 1, 1, room]: whether a place is one of the batch's."""
+        place = g.reshape(g.arange(0, room), [1, 1, 1, room])
+        return g.binary("lt", place, g.reshape(self.total, [self.batch, 1, 1, 1]))
+
+
+def filled_up(g: ProgramBuilder, past: Value | None, new: Value, lengths: Lengths, room: Dim) -> Value:
+    """[B, heads, room, H]: the past of each batch, then the steps of ``new`` [B, heads, S, H], then 0.
+
+    Without a past ``new`` fills all the room; without steps in ``new`` the past has them already.
+    """
+    if past is None:
+        return new
+    check(g, past, new)
+    batch, heads, held, size = past.shape
+    old = g.pad(past, [0] * 4, [0, 0, to_dim(room - held), 0])
+    place = g.unsqueeze(g.arange(0, room), 0)
+    steps = new.shape[2]
+    before = g.unsqueeze(lengths.total if steps == 0 else lengths.past, 1)
+    is_old = _each_place(g, g.binary("lt", place, before))
+    if steps == 0:
+        return g.where(is_old, old, 0.0)
+    ahead = g.sub(place, before)
+    index = g.minimum(g.maximum(ahead, 0), g.size_value(to_dim(steps - 1)))
+    row = g.unsqueeze(g.arange(0, batch), 1)
+    moved = g.permute(g.call("aten.index.Tensor", g.permute(new, [0, 2, 1, 3]), [row, index]), [0, 2, 1, 3])
+    is_new = _each_place(g, g.binary("lt", ahead, g.size_value(steps)))
+    return g.where(is_old, old, g.where(is_new, moved, 0.0))
+
+
+def _each_place(g: ProgramBuilder, flags: Value) -> Value:
+    batch, room = flags.shape
+    return g.reshape(flags, [batch, 1, room, 1])
