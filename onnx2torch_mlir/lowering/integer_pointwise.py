@@ -55,29 +55,39 @@ def _parameter(ctx: Context, source: Any, given: Operand, dtype: torch.dtype, ra
     return Parameter(vector(ctx, flat, dtype), dtype, rank - given.rank + long[0])
 
 
-@form("aten.div.Tensor")
+@form("aten.div.Tensor", "aten.div.Scalar")
 def div(ctx: Context, node: Node, x: Any, y: Any) -> Scaled | None:
     """Division by the scale with which all that use the result quantize it: one factor for sums, 1 for the same scale."""
-    if not isinstance(x, Scaled) or not x.factors or not isinstance(y, Operand) or ctx.spec(node).shape != x.shape:
+    if not isinstance(x, Scaled) or not x.factors or ctx.spec(node).shape != x.shape:
         return None
     if not node.users or not all("quantized_decomposed.quantize_" in str(user.target) for user in node.users):
         return None
-    divisor = _parameter(ctx, node.args[1], y, torch.float32, x.rank)
+    if isinstance(y, int | float):
+        divisor: Parameter | None = constant(ctx, y, torch.float32)
+    else:
+        divisor = _parameter(ctx, node.args[1], y, torch.float32, x.rank) if isinstance(y, Operand) else None
     if divisor is None:
         return None
     if x.summed:
         factors = factors_of(ctx, "divf", x.factors, divisor)
         return Scaled(ctx, x.codes, x.zero, factors, summed=True) if factors else None
-    same = x.number is not None and x.number == divisor.number and x.number > 0 and x.codes.dtype.itemsize <= 2
+    same = x.number is not None and x.number == divisor.number and _is_normal(x.number)
     return Scaled(ctx, x.codes, x.zero, (constant(ctx, 1.0, torch.float32),)) if same else None
+
+
+def _is_normal(scale: float) -> bool:
+    """Whether 16-bit integers times ``scale``, divided by it again, are what they were, but for rounding."""
+    return 1e-30 < scale < 1e30
 
 
 @form("quantized_decomposed.quantize_per_tensor.default")
 def quantize(
     ctx: Context, node: Node, x: Any, scale: float, zero_point: int, low: int, high: int, dtype: torch.dtype
 ) -> Operand | None:
-    """Whole numbers: only another zero point and other limits."""
-    if not isinstance(x, Scaled) or x.number != 1.0 or scale != 1.0 or x.summed or x.codes.dtype.itemsize > 2:
+    """Integers of the scale with which they are quantized: only another zero point and other limits."""
+    if not isinstance(x, Scaled) or x.number is None or x.summed or x.codes.dtype.itemsize > 2:
+        return None
+    if x.number != constant(ctx, scale, torch.float32).number or not _is_normal(x.number):
         return None
     if x.zero is not None and x.zero.axis is not None:
         return None

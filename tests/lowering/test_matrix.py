@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from onnx2torch_mlir.core.primitives import PRIMITIVES
+from onnx2torch_mlir.core.primitives import PRIMITIVES, QUANTIZATION
 from onnx2torch_mlir.lowering import lower
 from tests.lowering.execution import run_lowered
 from tests.lowering.programs import call, program
@@ -23,6 +23,7 @@ ELSEWHERE = {
     "aten._assert_scalar.default": "test_control.py",
     "aten.sym_size.int": "test_views.py",
     "aten.view.dtype": "tests/families/test_casting.py",
+    **{f"quantized_decomposed.{name}": "test_quantization.py" for name in QUANTIZATION},
 }
 """Primitives whose arguments are symbolic sizes or dtypes, and the file that runs them."""
 
