@@ -361,6 +361,21 @@ IFS = [
         [{"x": f32(n, 3)} for n in (0, 1, 4)],
     ),
     ControlCase(
+        "squeeze_of_a_size_that_has_to_be_1",
+        """g (float[B, 3, M] x) => (float[B, 2] y)
+            <int64 two = {2}, int64 one = {1}, int64[1] axes = {2}, float[3, 2] w = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}> {
+            shape = Shape(x)
+            n = Gather(shape, two)
+            p = Equal(n, one)
+            s = If <
+                then_branch = t () => (float[B, 3] a) { a = Squeeze(x, axes) },
+                else_branch = e () => (float[B, 3, M] b) { b = Identity(x) }
+            > (p)
+            y = Gemm(s, w)
+        }""",
+        [{"x": f32(n, 3, 1)} for n in (0, 1, 4)],
+    ),
+    ControlCase(
         "condition_of_rank_1",
         """g (bool[1] p, float[N] x) => (float[N] y) {
             y = If <

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto as T
 from onnx import helper as h
 
+from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
 from tests.families.control_flow_cases import IFS, LOOPS, SCANS, ControlCase
@@ -147,9 +148,13 @@ def test_loop_whose_start_is_decided_at_run_time(truth):
     check([node], inputs, [value("last", T.FLOAT, None), value("rows", T.FLOAT, None)], feeds, eagerly=truth)
 
 
+def parsed(case: ControlCase) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {case.opset}]> {case.graph}')
+
+
 @pytest.mark.parametrize("case", [*LOOPS, *IFS, *SCANS], ids=lambda case: case.name)
 def test_one_program_for_all_inputs(case: ControlCase):
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {case.opset}]> {case.graph}')
+    model = parsed(case)
     converted = convert(read(model))
     engine = converted.compile()
     for number, feeds in enumerate(case.feeds):
@@ -210,3 +215,12 @@ def test_a_value_that_grows_finds_its_memory_again():
     (result,) = engine.run([np.ones((1, 64), np.float32), np.array(4000)])
     assert result == 64 * 4001
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
+
+
+def test_a_branch_that_contradicts_the_model_is_refused_when_it_is_taken():
+    case = next(case for case in IFS if case.name == "squeeze_of_a_size_that_has_to_be_1")
+    program = convert(read(parsed(case)))
+    assert [(finding.code, finding.severity) for finding in program.report.findings] == [("O2M-C010", "warning")]
+    with pytest.raises(Refusal, match="its condition has to be true") as refused:
+        program.compile().run({"x": np.zeros((2, 3, 2), np.float32)})
+    assert refused.value.findings[0].code == "O2M-X001"
