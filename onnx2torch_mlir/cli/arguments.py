@@ -106,9 +106,10 @@ def _convert(command: argparse.ArgumentParser) -> None:
     command.add_argument("--emit", choices=EMIT, help="default: torch; core for a FILE that ends in .pt2")
     command.add_argument(
         "--weights",
-        choices=("inline", "args", "external"),
+        choices=("inline", "args", "external", "irpa"),
         default="inline",
-        help="constants of the module, arguments of its function, or a .safetensors file beside it",
+        help="constants of the module, arguments of its function, these with a .safetensors file beside it, or IREE's"
+        " parameters with an .irpa file beside it",
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from onnx2torch_mlir.cli.session import Session, guarded
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.handoff.arguments import FILE_SUFFIXES
 
 if TYPE_CHECKING:
     from onnx2torch_mlir.handoff import MlirModule
@@ -26,9 +27,9 @@ def _run(session: Session) -> int:
     options = session.options
     output: str | None = options.output
     emit = options.emit or ("core" if output is not None and output.endswith(".pt2") else "torch")
-    if output is None and options.weights == "external":
+    if output is None and options.weights in FILE_SUFFIXES:
         raise refuse(
-            "O2M-U001", "--weights external needs a file to put them beside", hint="add -o FILE", case="--weights"
+            "O2M-U001", f"--weights {options.weights} needs a file to put them beside", hint="add -o FILE", case="--weights"
         )
     if output is not None and output.endswith(".pt2") and emit != "core":
         raise refuse("O2M-U001", f"a .pt2 file holds a core program, not the {emit} dialect", case="--emit")
@@ -51,8 +52,9 @@ def _emit(session: Session, program: Program, emit: str, output: str | None) -> 
 
     if emit == "core":
         if output is not None and output.endswith(".pt2"):
-            with session.report.stage("write"):
-                program.save(output)
+            total = program.weight_bytes if isinstance(program, CoreProgram) else 0
+            with session.report.stage("write"), session.writing(output, total) as progress:
+                program.save(output, progress=progress)
             return None
         if isinstance(program, CoreProgram):
             program.note_border()
@@ -60,7 +62,8 @@ def _emit(session: Session, program: Program, emit: str, output: str | None) -> 
     module = program.to_mlir(emit, weights=session.options.weights)
     with session.report.stage("write"):
         if output is not None:
-            module.save(output)
+            with session.writing(output, module.weight_bytes) as progress:
+                module.save(output, progress=progress)
             return None
         if session.json:
             return str(module)
@@ -86,5 +89,5 @@ def _to_stdout(module: MlirModule) -> None:
         sys.stdout.write(module.text(elide=_ELIDED))
         return
     sys.stdout.flush()
-    module.module.operation.print(file=sys.stdout.buffer, binary=True, enable_debug_info=True, assume_verified=True)
+    module.write(sys.stdout.buffer, bytecode=False)
     sys.stdout.buffer.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from onnx2torch_mlir.model import LoadedModel
 
 Array = np.ndarray[Any, Any]
+
+_LONG = 256 << 20
+"""Bytes whose writing is worth a progress bar."""
 
 
 class Session:
@@ -54,6 +57,19 @@ class Session:
                 yield
         else:
             yield
+
+    @contextmanager
+    def writing(self, what: str, total: int) -> Iterator[Callable[[int], None] | None]:
+        """What is to be told each number of bytes written: a bar on standard error, if that is a terminal and it takes long."""
+        if not self.err.is_terminal or total < _LONG:
+            yield None
+            return
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        with Progress(*columns, console=self.err, transient=True) as bar:
+            task = bar.add_task(f"writing {Path(what).name}", total=total)
+            yield lambda count: bar.advance(task, count)
 
     def dims(self) -> dict[str, int]:
         """``--dim``; O2M-U001 where one is not NAME=N with N at least 0."""

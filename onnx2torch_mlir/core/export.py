@@ -26,19 +26,20 @@ from onnx2torch_mlir.core.builder import Constant, ProgramBuilder
 from onnx2torch_mlir.core.dims import is_signed
 from onnx2torch_mlir.core.nodes import eliminate_dead_code
 from onnx2torch_mlir.core.values import Value
+from onnx2torch_mlir.core.weights import merge_and_name
 
 
 def finish(builder: ProgramBuilder, outputs: Sequence[Value]) -> ExportedProgram:
     """Close the graph with ``outputs`` and wrap it.
 
-    Constants become buffers named after their ONNX initializers; the order of placeholders is constants, then inputs.
+    Constants become buffers, their keys made of the names of their ONNX initializers (`weights.weight_name`); the order of
+    placeholders is constants, then inputs.
     """
-    output_nodes = [value.node for value in outputs]
     graph = builder.graph
-    graph.output(tuple(output_nodes))
-    used = _eliminate(graph, builder)
-    weights = {constant.node: constant for constant in used}
+    graph.output(tuple(value.node for value in outputs))
+    weights = merge_and_name(_eliminate(graph, builder))
     order = [node.name for node in graph.nodes if node.op == "placeholder" and node in weights]
+    output_nodes = list(graph.output_node().args[0])  # type: ignore[arg-type]
     input_specs = [InputSpec(InputKind.BUFFER, TensorArgument(name), name, persistent=True) for name in order]
     input_specs += [InputSpec(InputKind.USER_INPUT, TensorArgument(value.node.name), None) for value in builder.inputs]
     output_specs = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in output_nodes]
@@ -52,7 +53,7 @@ def finish(builder: ProgramBuilder, outputs: Sequence[Value]) -> ExportedProgram
         out_spec=out_spec,
         forward_arg_names=list(arguments),
     )
-    state = {constant.node.name: constant.load() for constant in used}
+    state = {node.name: tensor for node, tensor in weights.items()}
     return ExportedProgram(
         root=builder.modules,
         graph=graph,

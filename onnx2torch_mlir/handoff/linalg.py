@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,9 +11,11 @@ import torch
 from torch_mlir import ir
 
 from onnx2torch_mlir.core.signature import TensorSpec
-from onnx2torch_mlir.handoff.arguments import INPUT_ATTRIBUTE, WEIGHT_ATTRIBUTE, Weights, check_weights, name_arguments
+from onnx2torch_mlir.handoff.arguments import INPUT_ATTRIBUTE, WEIGHT_ATTRIBUTE, Weights, check_weights
 from onnx2torch_mlir.handoff.context import parse
 from onnx2torch_mlir.handoff.elements import elements
+from onnx2torch_mlir.handoff.function_arguments import name_arguments, replace_arguments
+from onnx2torch_mlir.handoff.iree_parameters import make_parameters
 from onnx2torch_mlir.handoff.module import MlirModule
 
 
@@ -45,36 +48,24 @@ def to_linalg(lowered: _Lowered, *, weights: Weights = "inline") -> MlirModule:
     module = parse(lowered.bytecode)
     function = ir.SymbolTable(module.operation)["main"].operation
     names = [(INPUT_ATTRIBUTE, spec.name) for spec in lowered.inputs]
-    tensors = {} if weights == "args" else {weight.name: _tensor(weight) for weight in lowered.weights}
+    name_arguments(function, names + [(WEIGHT_ATTRIBUTE, weight.name) for weight in lowered.weights])
+    if weights == "args":
+        return MlirModule(module, dialect="linalg")
+    tensors = {weight.name: _tensor(weight) for weight in lowered.weights}
+    numbers = dict(enumerate(tensors, len(names)))
     if weights == "inline":
-        _inline(function, lowered, tensors)
-    else:
-        names += [(WEIGHT_ATTRIBUTE, weight.name) for weight in lowered.weights]
-    name_arguments(function, names)
-    if weights == "external":
-        return MlirModule(module, dialect="linalg", weights=tensors)
-    return MlirModule(module, dialect="linalg", referenced=list(tensors.values()))
+        makers = {number: partial(_constant, tensors[name], name) for number, name in numbers.items()}
+        with function.context, ir.Location.unknown():
+            replace_arguments(function, makers)
+        return MlirModule(module, dialect="linalg", referenced=list(tensors.values()))
+    if weights == "irpa":
+        make_parameters(module, function, numbers)
+    return MlirModule(module, dialect="linalg", weights=tensors, stored=weights)
 
 
-def _inline(function: Any, lowered: _Lowered, tensors: Mapping[str, torch.Tensor]) -> None:
-    entry = function.regions[0].blocks[0]
-    first = len(lowered.inputs)
-    with function.context, ir.Location.unknown():
-        for weight, argument in zip(lowered.weights, list(entry.arguments)[first:], strict=True):
-            value = elements(tensors[weight.name], weight.name, ir.RankedTensorType(argument.type).element_type)
-            constant = ir.Operation.create(
-                "arith.constant",
-                [argument.type],
-                attributes={"value": value},
-                loc=ir.Location.name(weight.name),
-                ip=ir.InsertionPoint.at_block_begin(entry),
-            )
-            argument.replace_all_uses_with(constant.result)
-        for index in reversed(range(first, len(entry.arguments))):
-            entry.erase_argument(index)
-        before = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-        after = ir.FunctionType.get(before.inputs[:first], before.results)
-        function.attributes["function_type"] = ir.TypeAttr.get(after)
+def _constant(tensor: torch.Tensor, name: str, type_: Any) -> Any:
+    value = elements(tensor, name, ir.RankedTensorType(type_).element_type)
+    return ir.Operation.create("arith.constant", [type_], attributes={"value": value}, loc=ir.Location.name(name)).result
 
 
 def _tensor(weight: _Weight) -> torch.Tensor:

@@ -7,13 +7,16 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from onnx2torch_mlir.diagnostics import Finding, refuse
+from onnx2torch_mlir.handoff.arguments import FILE_SUFFIXES
 from onnx2torch_mlir.handoff.atomic import replacing
 
 if TYPE_CHECKING:
     import torch
+
+    from onnx2torch_mlir.handoff.weight_file import Progress
 
 BYTECODE_SUFFIXES = (".mlirbc", ".mlir.bc", ".bc")
 """Paths that end so are written as bytecode; every other path as text."""
@@ -33,6 +36,7 @@ class MlirModule:
         *,
         dialect: str,
         weights: Mapping[str, torch.Tensor] | None = None,
+        stored: str = "",
         findings: Iterable[Finding] = (),
         referenced: Sequence[torch.Tensor] = (),
         keep: Any = None,
@@ -46,6 +50,7 @@ class MlirModule:
         self.dialect = dialect
         self.weights: Mapping[str, torch.Tensor] = weights or {}
         self.findings = tuple(findings)
+        self._suffix = FILE_SUFFIXES.get(stored, "")
         self._source = source
         self._referenced = tuple(referenced)
         self._keep = keep
@@ -81,50 +86,62 @@ class MlirModule:
             self.module.operation.get_asm(enable_debug_info=locations, large_elements_limit=elide, assume_verified=True)
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights that `save` writes, into the module or beside it."""
+        return sum(tensor.nbytes for tensor in (*self.weights.values(), *self._referenced))
+
+    def save(self, path: str | os.PathLike[str], *, progress: Progress | None = None) -> None:
         """Write the module to ``path``: bytecode if it ends in ``.mlirbc``, text otherwise; all or nothing.
 
-        Weights kept outside go to the same path with the suffix ``.safetensors``. A path that cannot be written is
-        refused with O2M-U004.
+        Weights kept outside go to the same path with the suffix ``.safetensors`` or ``.irpa``. A path that cannot be written
+        is refused with O2M-U004. ``progress`` is called with the numbers of bytes that have been written.
         """
         name = os.fspath(path)
         if self.weights:
             weights_path = self.weights_path(name)
             if weights_path == Path(name):
                 raise refuse("O2M-U004", "module and weights would be the same file", case=name)
-            from onnx2torch_mlir.handoff.tensor_file import save_tensors
+            if self._suffix == FILE_SUFFIXES["irpa"]:
+                from onnx2torch_mlir.handoff.parameter_archive import save_archive
 
-            save_tensors(self.weights, weights_path)
-        self.save_module(name)
+                save_archive(self.weights, weights_path, progress)
+            else:
+                from onnx2torch_mlir.handoff.tensor_file import save_tensors
 
-    def save_module(self, path: str | os.PathLike[str]) -> None:
+                save_tensors(self.weights, weights_path, progress)
+        self.save_module(name, progress=progress)
+
+    def save_module(self, path: str | os.PathLike[str], *, progress: Progress | None = None) -> None:
         """Write the module alone to ``path``, as `save` does."""
         name = os.fspath(path)
         with replacing(name) as temporary:
-            if name.endswith(BYTECODE_SUFFIXES):
-                self._write_bytecode(temporary)
+            if isinstance(self._source, Path) and self._source.suffix in BYTECODE_SUFFIXES and name.endswith(BYTECODE_SUFFIXES):
+                shutil.copyfile(self._source, temporary)
             else:
-                self._write_text(temporary)
+                with temporary.open("wb") as file:
+                    self.write(file, bytecode=name.endswith(BYTECODE_SUFFIXES), progress=progress)
 
-    @staticmethod
-    def weights_path(path: str | os.PathLike[str]) -> Path:
-        """Where `save` puts the weights of a module that is saved to ``path``."""
-        return Path(path).with_suffix(".safetensors")
+    def write(self, file: BinaryIO, *, bytecode: bool = True, progress: Progress | None = None) -> None:
+        """Write the module to ``file`` as bytecode or as text, as `save_module` does.
 
-    def _write_bytecode(self, path: Path) -> None:
-        if isinstance(self._source, Path) and self._source.suffix in BYTECODE_SUFFIXES:
-            shutil.copyfile(self._source, path)
+        Raises:
+            OSError: where ``file`` raises it.
+        """
+        from onnx2torch_mlir.handoff.paging import ReleasingFile
+
+        target = ReleasingFile(file, self._referenced, progress)
+        if not bytecode:
+            self.module.operation.print(file=target, binary=True, enable_debug_info=True, assume_verified=True)
         elif isinstance(self._source, bytes):
-            path.write_bytes(self.bytecode())
+            target.write(self.bytecode())
         else:
-            from onnx2torch_mlir.handoff.paging import ReleasingFile
+            self.module.operation.write_bytecode(target)
+        target.tell_progress()
 
-            with path.open("wb") as file:
-                self.module.operation.write_bytecode(ReleasingFile(file, self._referenced))
-
-    def _write_text(self, path: Path) -> None:
-        with path.open("wb") as file:
-            self.module.operation.print(file=file, binary=True, enable_debug_info=True, assume_verified=True)
+    def weights_path(self, path: str | os.PathLike[str]) -> Path:
+        """Where `save` puts the weights of a module that is saved to ``path``."""
+        return Path(path).with_suffix(self._suffix)
 
     def __str__(self) -> str:
         return self.text()

@@ -7,45 +7,93 @@ there is room. Given back as the writing goes on, a model larger than the memory
 from __future__ import annotations
 
 import ctypes
+import functools
+import io
 import mmap
 import sys
-from collections.abc import Sequence
-from typing import BinaryIO
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 _PAGE_OUT = 21
 """``MADV_PAGEOUT`` of Linux (madvise(2)): only a hint about what is not needed; no contents are ever lost."""
 
-_STEP = 32 << 20
+STEP = 32 << 20
 """Bytes written between two hints."""
 
 
-class ReleasingFile:
-    """A binary file that gives the pages of ``tensors`` back to the system as it is written."""
+class ReleasingFile(io.RawIOBase):
+    """A binary file that gives the pages of ``tensors`` back to the system as it is written.
 
-    def __init__(self, file: BinaryIO, tensors: Sequence[torch.Tensor]) -> None:
+    ``progress`` is called with the number of bytes that have been written since the last call.
+    """
+
+    def __init__(
+        self, file: BinaryIO, tensors: Sequence[torch.Tensor], progress: Callable[[int], None] | None = None
+    ) -> None:
         self._file = file
         self._tensors = tensors
+        self._progress = progress
         self._written = 0
 
-    def write(self, data: bytes) -> None:
-        """Write ``data``."""
-        self._file.write(data)
-        self._written += len(data)
-        if self._written >= _STEP:
-            self._written = 0
+    def write(self, data: Any) -> int:
+        """Write all of ``data`` (bytes, or memory that looks like bytes)."""
+        view = memoryview(data).cast("B")
+        for start in range(0, len(view), STEP):
+            self._file.write(view[start : start + STEP])
+            self._count(min(STEP, len(view) - start))
+        return len(view)
+
+    def _count(self, count: int) -> None:
+        self._written += count
+        if self._written >= STEP:
+            self.tell_progress()
             page_out(self._tensors)
+
+    def tell_progress(self) -> None:
+        """Say what has been written since the last time."""
+        if self._progress is not None and self._written:
+            self._progress(self._written)
+        self._written = 0
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """As the file below."""
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move in the file below."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """The place in the file below."""
+        return self._file.tell()
 
 
 def page_out(tensors: Sequence[torch.Tensor]) -> None:
     """Tell the system that the memory of ``tensors`` is not needed for now; a no-op where there is no such hint."""
-    if not sys.platform.startswith("linux"):
-        return
-    madvise = ctypes.CDLL(None).madvise
-    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     for tensor in tensors:
-        start = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
-        length = (tensor.data_ptr() + tensor.nbytes - start) // mmap.PAGESIZE * mmap.PAGESIZE
-        if length > 0:
-            madvise(start, length, _PAGE_OUT)
+        release(tensor.data_ptr(), tensor.nbytes)
+
+
+def release(address: int, length: int) -> None:
+    """`page_out` for the whole pages among ``length`` bytes from ``address`` on."""
+    madvise = _madvise()
+    start = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
+    length = (address + length - start) // mmap.PAGESIZE * mmap.PAGESIZE
+    if madvise is not None and length > 0:
+        madvise(start, length, _PAGE_OUT)
+
+
+@functools.cache
+def _madvise() -> Any:
+    if not sys.platform.startswith("linux"):
+        return None
+    found = ctypes.CDLL(None).madvise
+    found.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return found

@@ -10,13 +10,11 @@ import json
 import os
 from collections.abc import Mapping
 
-import numpy as np
 import torch
 
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.handoff.atomic import replacing
-from onnx2torch_mlir.handoff.elements import as_array
-from onnx2torch_mlir.handoff.paging import page_out
+from onnx2torch_mlir.handoff.weight_file import Progress, nbytes_of, write_tensor
 
 _DTYPES = {
     torch.bool: "BOOL",
@@ -41,8 +39,10 @@ _DTYPES = {
 _ALIGNMENT = 64
 
 
-def save_tensors(tensors: Mapping[str, torch.Tensor], path: str | os.PathLike[str]) -> None:
+def save_tensors(tensors: Mapping[str, torch.Tensor], path: str | os.PathLike[str], progress: Progress | None = None) -> None:
     """Write ``tensors`` to a safetensors file at ``path``, one after the other and without a copy of any.
+
+    The format keeps the name ``__metadata__`` for itself: a tensor of this name is refused.
 
     Raises:
         Refusal: O2M-H003 for a dtype that the format lacks, O2M-U004 where ``path`` cannot be written.
@@ -50,9 +50,11 @@ def save_tensors(tensors: Mapping[str, torch.Tensor], path: str | os.PathLike[st
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     offset = 0
     for name, tensor in tensors.items():
+        if name in header:
+            raise refuse("O2M-H003", f"a safetensors file can hold no tensor named {name}", case=name)
         if tensor.dtype not in _DTYPES:
             raise refuse("O2M-H003", f"the safetensors format has no {tensor.dtype} for weight {name!r}", case=name)
-        end = offset + tensor.numel() * tensor.dtype.itemsize
+        end = offset + nbytes_of(tensor)
         header[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
@@ -61,7 +63,4 @@ def save_tensors(tensors: Mapping[str, torch.Tensor], path: str | os.PathLike[st
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
         for tensor in tensors.values():
-            rest = as_array(tensor).reshape(-1).view(np.uint8).data
-            while rest:
-                rest = rest[file.write(rest) :]
-            page_out([tensor])
+            write_tensor(file, tensor, progress)

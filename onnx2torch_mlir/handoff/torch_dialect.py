@@ -12,11 +12,14 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind
 from torch_mlir import ir
 
+from onnx2torch_mlir.core.weights import weight_name
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, Severity, refuse
-from onnx2torch_mlir.handoff.arguments import INPUT_ATTRIBUTE, WEIGHT_ATTRIBUTE, Weights, check_weights, name_arguments
+from onnx2torch_mlir.handoff.arguments import FILE_SUFFIXES, INPUT_ATTRIBUTE, WEIGHT_ATTRIBUTE, Weights, check_weights
 from onnx2torch_mlir.handoff.context import Report, collecting, new_context
 from onnx2torch_mlir.handoff.elements import ELEMENT_TYPES
+from onnx2torch_mlir.handoff.function_arguments import name_arguments
 from onnx2torch_mlir.handoff.importer import CoreImporter, Form, NotCarriedError
+from onnx2torch_mlir.handoff.iree_parameters import make_parameters
 from onnx2torch_mlir.handoff.module import MlirModule
 from onnx2torch_mlir.handoff.types import place_of_node
 
@@ -49,7 +52,7 @@ def to_torch(
     With ``weights="inline"`` weights are ``torch.vtensor.literal`` operations that point into the memory of the
     program's own tensors. With ``"args"`` they follow the inputs as arguments with the attribute ``onnx2mlir.weight``;
     with ``"external"`` likewise, and `MlirModule.save` writes their data beside the module, as a ``.safetensors`` file
-    under these names.
+    under these names. With ``"irpa"`` they are parameters of IREE (`iree_parameters`), their data in a ``.irpa`` file.
     ``symbolic_shapes`` adds ``torch.bind_symbolic_shape`` for the inputs, which IREE reads and torch-mlir's own
     pipelines refuse.
 
@@ -71,12 +74,14 @@ def import_core(
     """`to_torch` in a ``form`` that suits what comes after."""
     check_weights(weights)
     _check(exported)
-    used = {node.name for node in exported.graph.nodes if node.op == "placeholder" and node.users}
+    used = {node.name: node for node in exported.graph.nodes if node.op == "placeholder" and node.users}
     specs = exported.graph_signature.input_specs
     inputs = [spec for spec in specs if spec.kind not in _STATE]
     kept = [spec for spec in specs if spec.kind in _STATE and spec.arg.name in used]
-    state = [_weight_spec(spec, inline=weights == "inline") for spec in kept]
-    tensors = {name_of(spec): _tensor(exported, name_of(spec)) for spec in kept}
+    kind = InputKind.PARAMETER if weights == "inline" else InputKind.USER_INPUT
+    names = {weight_name(used[spec.arg.name], spec.target): spec for spec in kept}
+    state = [InputSpec(kind, spec.arg, name, None) for name, spec in names.items()]
+    tensors = {name: _tensor(exported, str(spec.target or spec.arg.name)) for name, spec in names.items()}
     signature = ExportGraphSignature([*inputs, *state], exported.graph_signature.output_specs)
     view = _ProgramView(exported.graph, signature, tensors, {}, exported.range_constraints)
     context = new_context()
@@ -87,31 +92,26 @@ def import_core(
                 view, func_name=func_name, import_symbolic_shape_expressions=symbolic_shapes
             )
             arguments = [spec.arg.name for spec in inputs if not isinstance(spec.arg, ConstantArgument)]
-            names = [(INPUT_ATTRIBUTE, name) for name in input_names or arguments]
+            named = [(INPUT_ATTRIBUTE, name) for name in input_names or arguments]
+            first = len(named)
             if weights != "inline":
-                names += [(WEIGHT_ATTRIBUTE, name_of(spec)) for spec in state]
-            name_arguments(function, names)
+                named += [(WEIGHT_ATTRIBUTE, name) for name in names]
+            name_arguments(function, named)
+            if weights == "irpa":
+                make_parameters(importer.module, function, dict(enumerate(names, first)))
         _verify(importer.module)
     except NotCarriedError as error:
         raise Refusal(finding_at(error.node, str(error), "the torch dialect")) from error
     return MlirModule(
         importer.module,
         dialect="torch",
-        weights=tensors if weights == "external" else None,
+        weights=tensors if weights in FILE_SUFFIXES else None,
+        stored=weights,
         referenced=list(tensors.values()) if weights == "inline" else (),
         findings=[
             Finding("O2M-H004", f"left out: {message}", severity=Severity.WARNING) for message in importer.left_out
         ],
     )
-
-
-def name_of(spec: InputSpec) -> str:
-    """The name of a weight: its key in the program's state."""
-    return str(spec.target or spec.arg.name)
-
-
-def _weight_spec(spec: InputSpec, *, inline: bool) -> InputSpec:
-    return InputSpec(InputKind.PARAMETER if inline else InputKind.USER_INPUT, spec.arg, name_of(spec), None)
 
 
 def _tensor(exported: ExportedProgram, name: str) -> torch.Tensor:

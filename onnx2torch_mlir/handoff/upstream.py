@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from torch_mlir import ir
+
 from onnx2torch_mlir import isolation
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, refuse
-from onnx2torch_mlir.handoff.arguments import Weights
+from onnx2torch_mlir.handoff.arguments import WEIGHT_ATTRIBUTE, Weights
 from onnx2torch_mlir.handoff.context import Place
+from onnx2torch_mlir.handoff.function_arguments import names_of_arguments
 from onnx2torch_mlir.handoff.importer import Form
+from onnx2torch_mlir.handoff.iree_parameters import make_parameters
 from onnx2torch_mlir.handoff.module import MlirModule
 from onnx2torch_mlir.handoff.pipeline import PIPELINES, Refused
 from onnx2torch_mlir.handoff.torch_dialect import import_core, to_torch
@@ -46,7 +50,8 @@ def to_dialect(
     if dialect not in PIPELINES:
         raise refuse("O2M-U001", f"there is no hand-off to {dialect!r}; choose torch, tosa or stablehlo", case=dialect)
     form = Form(split_views=False, assertions=False)
-    module = import_core(exported, weights, func_name, form, input_names=input_names)
+    through: Weights = "external" if weights == "irpa" else weights
+    module = import_core(exported, through, func_name, form, input_names=input_names)
     folder = tempfile.TemporaryDirectory(prefix="onnx2torch_mlir-")
     source = Path(folder.name, "torch.mlirbc")
     target = Path(folder.name, f"{dialect}.mlirbc")
@@ -56,7 +61,13 @@ def to_dialect(
     if findings:
         folder.cleanup()
         raise Refusal(findings)
-    return MlirModule(target, dialect=dialect, weights=module.weights, findings=module.findings, keep=folder)
+    result = MlirModule(target, dialect=dialect, weights=module.weights, stored=weights, findings=module.findings, keep=folder)
+    if weights == "irpa":
+        live = result.module
+        function = ir.SymbolTable(live.operation)[func_name].operation
+        make_parameters(live, function, names_of_arguments(function, WEIGHT_ATTRIBUTE))
+        return MlirModule(live, dialect=dialect, weights=module.weights, stored=weights, findings=module.findings)
+    return result
 
 
 _Outcome = list[Refused] | isolation.WorkerCrashed

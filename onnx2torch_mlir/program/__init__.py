@@ -1,7 +1,8 @@
 """A converted model, and everything that can be made of it: MLIR, native code, a run in eager PyTorch."""
 
+from onnx2torch_mlir.handoff.arguments import Weights
 from onnx2torch_mlir.program.converting import Program, check, convert
-from onnx2torch_mlir.program.core_program import DIALECTS, CoreProgram, Weights
+from onnx2torch_mlir.program.core_program import DIALECTS, CoreProgram
 from onnx2torch_mlir.program.eager import EagerProgram
 from onnx2torch_mlir.program.runnable import Runnable, prepare
 from onnx2torch_mlir.program.split import SplitProgram

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from torch.export import ExportedProgram
 
 from onnx2torch_mlir.core.signature import Spec, TensorSpec
 from onnx2torch_mlir.diagnostics import Report, refuse
+from onnx2torch_mlir.handoff.arguments import Weights
 from onnx2torch_mlir.program.border_notes import border_notes
 from onnx2torch_mlir.program.packing import PackedProgram
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from onnx2torch_mlir.handoff import MlirModule
     from onnx2torch_mlir.lowering import Lowered
     from onnx2torch_mlir.program.eager import EagerProgram
-
-Weights = Literal["inline", "args", "external"]
 
 DIALECTS = ("torch", "linalg", "tosa", "stablehlo")
 
@@ -72,8 +71,8 @@ class CoreProgram:
     def to_mlir(self, dialect: str = "torch", *, weights: Weights = "inline") -> MlirModule:
         """The program as a module of ``dialect``: torch, linalg, tosa or stablehlo; the report says what stands for sequences.
 
-        ``weights`` are constants of the module (``inline``), arguments of its function (``args``), or arguments whose data
-        are saved beside it (``external``).
+        ``weights`` are constants of the module (``inline``), arguments of its function (``args``), arguments whose data are
+        saved beside it as safetensors (``external``), or parameters of IREE whose data are saved beside it (``irpa``).
 
         Raises:
             Refusal: O2M-U001 for another dialect; what has no lowering or hand-off.
@@ -122,12 +121,17 @@ class CoreProgram:
         """Say in the report which tensors stand for inputs and outputs that are none; called where the program is written."""
         self.report.extend(border_notes(self.inputs, self.outputs))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the program as a ``.pt2`` file (`torch.export.save`)."""
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the program's weights."""
+        return sum(tensor.nbytes for tensor in self.exported.state_dict.values())
+
+    def save(self, path: str | os.PathLike[str], *, progress: Callable[[int], None] | None = None) -> None:
+        """Write the program as a ``.pt2`` file (`torch.export.save`); ``progress`` is told the bytes that have been written."""
         from onnx2torch_mlir.handoff import save_pt2
 
         self.note_border()
-        save_pt2(self.exported, path)
+        save_pt2(self.exported, path, progress)
 
     @classmethod
     def of(cls, converted: Converted, report: Report) -> CoreProgram:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import onnx_ir as ir
@@ -14,10 +14,11 @@ from onnx2torch_mlir.core.signature import Dim, TensorSpec
 from onnx2torch_mlir.diagnostics import Finding, Refusal, Report, refuse
 from onnx2torch_mlir.engine.binding import dim_text
 from onnx2torch_mlir.families.dtypes import element_type
+from onnx2torch_mlir.handoff.arguments import Weights
 from onnx2torch_mlir.hosting import HostStep, Plan, settled
 from onnx2torch_mlir.hosting.partition import Segment
 from onnx2torch_mlir.model import Kind, ValueType, array
-from onnx2torch_mlir.program.core_program import DIALECTS, CoreProgram, Weights
+from onnx2torch_mlir.program.core_program import DIALECTS, CoreProgram
 from onnx2torch_mlir.program.split_engine import SplitEngine, Step, described
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class SplitProgram:
             raise refuse("O2M-U001", f"there is no dialect {dialect!r}; choose one of {', '.join(DIALECTS)}", case=dialect)
         self._refuse(f"a module of the {dialect} dialect")
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, progress: Callable[[int], None] | None = None) -> None:
         """Refused: there is no single program."""
         self._refuse(f"the file {os.fspath(path)}")
 

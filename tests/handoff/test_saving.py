@@ -53,7 +53,7 @@ def test_external_weights_are_a_safetensors_file(tmp_path):
     raw = (tmp_path / "model.safetensors").read_bytes()
     length = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + length])
-    entry = header["c_w"]
+    entry = header["w"]
     begin, end = entry["data_offsets"]
     assert entry["dtype"] == "F32" and entry["shape"] == [64, 64] and (8 + length) % 64 == 0
     data = np.frombuffer(raw[8 + length + begin : 8 + length + end], np.float32).reshape(64, 64)
