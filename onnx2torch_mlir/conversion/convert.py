@@ -94,9 +94,10 @@ def _walk(
     ledger: Ledger | None,
 ) -> tuple[ProgramBuilder, list[tuple[str, Anything]], list[Anything], list[Finding]]:
     check_names(loaded, dims, constants)
-    loaded = expand_functions(loaded)
+    table, ledger = table or default_table(), ledger or default_ledger()
+    loaded = expand_functions(loaded, table, ledger)
     builder = ProgramBuilder()
-    converter = GraphConverter(builder, table or default_table(), ledger or default_ledger(), loaded.opsets)
+    converter = GraphConverter(builder, table, ledger, loaded.opsets)
     findings = list(loaded.findings)
     graph = loaded.ir.graph
     given: list[tuple[str, Anything]] = []

@@ -79,53 +79,64 @@ class InputBinder:
             raise refuse(
                 "O2M-U003",
                 f"input {spec.name} has rank {array.ndim} (shape {list(array.shape)}), the model takes rank"
-                f" {len(spec.shape)} ({self._declared(spec)})",
+                f" {len(spec.shape)} ({declared(spec, self._lowered.dim_names)})",
                 case=f"input {spec.name}",
             )
         return unpacked(array, NARROW[spec.element]) if spec.element else pointable(array)
 
-    def _bound(self, sizes: Mapping[sympy.Symbol, int]) -> str:
-        return ", ".join(f"{self._dim(symbol)} = {value}" for symbol, value in sizes.items())
-
-    def _declared(self, spec: TensorSpec) -> str:
-        return f"[{', '.join(map(self._dim, spec.shape))}]"
-
-    def _dim(self, dim: Dim) -> str:
-        if isinstance(dim, int):
-            return str(dim)
-        return dim_text(dim, self._lowered.dim_names)
-
     def _check_sizes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
-        bound: dict[sympy.Symbol, int] = {}
-        origin: dict[sympy.Symbol, str] = {}
-        pending: list[tuple[TensorSpec, int, Dim, int]] = []
-        for spec, shape in zip(self._lowered.inputs, shapes, strict=True):
-            for axis, (dim, size) in enumerate(zip(spec.shape, shape, strict=True)):
-                place = f"dim {axis} of input {spec.name}"
-                if isinstance(dim, int | sympy.Integer):
-                    if size != int(dim):
-                        raise self._wrong(spec, axis, f"{place} is {size}, the model takes {dim}")
-                elif isinstance(dim, sympy.Symbol):
-                    if bound.setdefault(dim, size) != size:
-                        other = f"but {origin[dim]} has made it {bound[dim]}"
-                        raise self._wrong(spec, axis, f"{place} ('{self._dim(dim)}') is {size}, {other}")
-                    origin.setdefault(dim, place)
-                else:
-                    pending.append((spec, axis, dim, size))
-        for spec, axis, dim, size in pending:
-            expected = evaluate(dim, bound)
-            if expected is not None and expected != size:
-                place = f"dim {axis} of input {spec.name} ('{self._dim(dim)}')"
-                raise self._wrong(spec, axis, f"{place} is {size}, but it has to be {expected} ({self._bound(bound)})")
+        bound = check_sizes(self._lowered.inputs, shapes, self._lowered.dim_names)
         values = {symbol: sympy.Integer(size) for symbol, size in bound.items()}
         for check in self._lowered.checks:
             if check.expression.xreplace(values) == sympy.false:
-                told = self._bound(bound)
+                told = _bound(bound, self._lowered.dim_names)
                 raise refuse("O2M-X001", f"{check.message} (here {told})" if told else check.message)
 
-    def _wrong(self, spec: TensorSpec, axis: int, text: str) -> Exception:
-        hint = f"The model takes {spec.name}: {self._declared(spec)}."
+
+def check_sizes(
+    specs: Sequence[TensorSpec], shapes: Sequence[tuple[int, ...]], dim_names: Mapping[str, str]
+) -> dict[sympy.Symbol, int]:
+    """The symbols of ``specs`` as the ``shapes`` of arrays bind them.
+
+    Raises:
+        Refusal: O2M-U003 for a size that is not the declared one, or not what another input makes it.
+    """
+
+    def wrong(spec: TensorSpec, axis: int, text: str) -> Exception:
+        hint = f"The model takes {spec.name}: {declared(spec, dim_names)}."
         return refuse("O2M-U003", text, case=f"input {spec.name}, dim {axis}", hint=hint)
+
+    bound: dict[sympy.Symbol, int] = {}
+    origin: dict[sympy.Symbol, str] = {}
+    pending: list[tuple[TensorSpec, int, Dim, int]] = []
+    for spec, shape in zip(specs, shapes, strict=True):
+        for axis, (dim, size) in enumerate(zip(spec.shape, shape, strict=True)):
+            place = f"dim {axis} of input {spec.name}"
+            if isinstance(dim, int | sympy.Integer):
+                if size != int(dim):
+                    raise wrong(spec, axis, f"{place} is {size}, the model takes {dim}")
+            elif isinstance(dim, sympy.Symbol):
+                if bound.setdefault(dim, size) != size:
+                    other = f"but {origin[dim]} has made it {bound[dim]}"
+                    raise wrong(spec, axis, f"{place} ('{dim_text(dim, dim_names)}') is {size}, {other}")
+                origin.setdefault(dim, place)
+            else:
+                pending.append((spec, axis, dim, size))
+    for spec, axis, dim, size in pending:
+        expected = evaluate(dim, bound)
+        if expected is not None and expected != size:
+            place = f"dim {axis} of input {spec.name} ('{dim_text(dim, dim_names)}')"
+            raise wrong(spec, axis, f"{place} is {size}, but it has to be {expected} ({_bound(bound, dim_names)})")
+    return bound
+
+
+def declared(spec: TensorSpec, dim_names: Mapping[str, str]) -> str:
+    """The shape of ``spec`` in the words of the model."""
+    return f"[{', '.join(dim_text(dim, dim_names) for dim in spec.shape)}]"
+
+
+def _bound(sizes: Mapping[sympy.Symbol, int], dim_names: Mapping[str, str]) -> str:
+    return ", ".join(f"{dim_text(symbol, dim_names)} = {value}" for symbol, value in sizes.items())
 
 
 def evaluate(dim: Dim, bound: Mapping[sympy.Symbol, int]) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,14 +18,20 @@ from onnx2torch_mlir.model.opsets import NEWEST, domain_of
 from onnx2torch_mlir.model.places import PLACE, STORED_AS, locate, node_ref, sub_graphs, values_captured, walk
 from onnx2torch_mlir.model.sources import first_line
 from onnx2torch_mlir.model.types import LoadedModel, ValueType
+from onnx2torch_mlir.specs import Action, Ledger, SpecTable, default_ledger, default_table
 
 Functions = Mapping[ir.OperatorIdentifier, ir.Function]
 REDUCTIONS = ("none", "sum", "mean")
 """What NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss know."""
 
 
-def expand_functions(loaded: LoadedModel) -> LoadedModel:
+def expand_functions(
+    loaded: LoadedModel, table: SpecTable | None = None, ledger: Ledger | None = None
+) -> LoadedModel:
     """A model without calls of its own functions; ``loaded`` itself where it has none, else a copy that shares tensors.
+
+    A function that has the name of an operator which ``table`` implements for the opset at the call is not taken: ONNX
+    leaves that to the runtime, and this is what onnxruntime does. It stands in for an operator that is refused.
 
     A node that comes from a function is named ``call/inner``, after the calling node and the node in the body, as are
     its values; results keep the names that the caller gave them. Nodes keep the opset version of their function
@@ -42,7 +48,8 @@ def expand_functions(loaded: LoadedModel) -> LoadedModel:
     graphs = [model.graph, *(g for node in nodes for a in node.attributes.values() for g in sub_graphs(a))]
     values = [value.name for graph in graphs for value in (*graph.inputs, *graph.initializers.values())]
     values += [value.name for node in nodes for value in node.outputs]
-    expander = _Expander(functions, UniqueNames(node.name for node in nodes), UniqueNames(values))
+    known = _Implemented(table or default_table(), ledger or default_ledger())
+    expander = _Expander(functions, known, UniqueNames(node.name for node in nodes), UniqueNames(values))
     expander.expand(model.graph)
     for identity in functions:
         del model.functions[identity]
@@ -50,8 +57,24 @@ def expand_functions(loaded: LoadedModel) -> LoadedModel:
 
 
 @dataclasses.dataclass
+class _Implemented:
+    """Tells the nodes whose operators are implemented by themselves."""
+
+    table: SpecTable
+    ledger: Ledger
+
+    def __call__(self, node: ir.Node) -> bool:
+        version = None if node.version is None else self.ledger.version(node.domain, node.op_type, node.version)
+        if version is None or version.deprecated:
+            return False
+        row = self.table.find(version.domain, version.op, version.since_version)
+        return bool(version.function) if row is None else row.action is not Action.REFUSE
+
+
+@dataclasses.dataclass
 class _Expander:
     functions: Functions
+    is_operator: Callable[[ir.Node], bool]
     node_names: UniqueNames
     value_names: UniqueNames
 
@@ -61,7 +84,7 @@ class _Expander:
 
     def _expand_node(self, graph: ir.Graph, node: ir.Node) -> None:
         function = self.functions.get(node.op_identifier())
-        if function is None:
+        if function is None or self.is_operator(node):
             for attribute in node.attributes.values():
                 for inner in sub_graphs(attribute):
                     self.expand(inner)

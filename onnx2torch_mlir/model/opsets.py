@@ -34,14 +34,18 @@ def domain_of(name: str) -> str:
 
 
 def read_imports(imports: Iterable[onnx.OperatorSetIdProto], where: str, report: Report) -> dict[str, int]:
-    """Domain -> version; imports that contradict each other and versions that are unknown are reported."""
+    """Domain -> version; imports that contradict each other and versions that are unknown are reported.
+
+    Of imports that contradict each other the last one counts, as in onnxruntime.
+    """
     opsets: dict[str, int] = {}
     for entry in imports:
         domain, version = domain_of(entry.domain), int(entry.version)
         shown = domain or "ai.onnx"
-        if opsets.setdefault(domain, version) != version:
-            reason = f"{where} imports the domain {shown} in version {opsets[domain]} and in version {version}."
-            report(Finding("O2M-R007", reason, case=shown))
+        if opsets.get(domain, version) != version:
+            reason = f"{where} imports the domain {shown} in version {opsets[domain]} and in version {version}, which is taken."
+            report(Finding("O2M-R007", reason, case=shown, severity=Severity.WARNING))
+        opsets[domain] = version
         newest = NEWEST.get(domain)
         if newest is not None and not 1 <= version <= newest:
             reason = f"{where} imports version {version} of {shown}; known are 1 to {newest}."

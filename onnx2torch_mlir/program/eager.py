@@ -13,6 +13,7 @@ from onnx2torch_mlir.core.narrow import NARROW, repacked
 from onnx2torch_mlir.core.signature import TensorSpec
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine.arrays import Array, array_dtype, from_anything
+from onnx2torch_mlir.engine.binding import check_sizes
 
 if TYPE_CHECKING:
     from onnx2torch_mlir.program.core_program import CoreProgram
@@ -25,6 +26,7 @@ class EagerProgram:
         self.inputs = program.flat_inputs
         self.outputs = program.flat_outputs
         self._exported = program.exported
+        self._dim_names = program.dim_names
         held = program.exported.state_dict
         self._weights = [held[name] for name in program.exported.graph_signature.buffers]
 
@@ -32,7 +34,7 @@ class EagerProgram:
         """The outputs in order for ``inputs``, by name or in order.
 
         Raises:
-            Refusal: O2M-U003 for an input of another dtype or rank, O2M-X002 where PyTorch cannot run the program:
+            Refusal: O2M-U003 for an input of another dtype, rank or size, O2M-X002 where PyTorch cannot run the program:
                 there are, for instance, no kernels for the arithmetic of uint16, uint32 and float8.
         """
         values = [inputs[spec.name] for spec in self.inputs] if isinstance(inputs, Mapping) else list(inputs)
@@ -45,6 +47,7 @@ class EagerProgram:
                 given = f"{array.dtype}{list(array.shape)}"
                 raise refuse("O2M-U003", f"an array {given} is given for {spec}", case=spec.name)
             tensors.append(from_numpy(array, spec.dtype))
+        check_sizes(self.inputs, [tuple(tensor.shape) for tensor in tensors], self._dim_names)
         try:
             with torch.no_grad():
                 results = _Evaluator(self._exported.graph_module).run(*self._weights, *tensors)

@@ -119,10 +119,12 @@ def _checked(info: ValueInfo, value: Any) -> Any:
         raise refuse("O2M-U003", f"input {info.name} is {array.dtype}, the model takes {info.dtype}", case=case)
     if info.shape is None:
         return array
-    fits = array.ndim == len(info.shape)
-    fits = fits and all(not isinstance(dim, int) or dim == size for dim, size in zip(info.shape, array.shape, strict=True))
-    if not fits:
+    if array.ndim != len(info.shape):
         raise refuse("O2M-U003", f"input {info.name} has shape {list(array.shape)}, the model takes {info}", case=case)
+    for axis, (dim, size) in enumerate(zip(info.shape, array.shape, strict=True)):
+        if isinstance(dim, int) and dim != size:
+            reason = f"dim {axis} of input {info.name} is {size}, the model takes {dim}"
+            raise refuse("O2M-U003", reason, case=f"{case}, dim {axis}", hint=f"The model takes {info}.")
     return array
 
 

@@ -66,7 +66,6 @@ MODELS: dict[str, tuple[str, str, Callable[[], onnx.ModelProto]]] = {
     "newer IR version": ("O2M-R006", "IR version 99", lambda: model(ir_version=99)),
     "negative IR version": ("O2M-R006", "IR version -1", lambda: model(ir_version=-1)),
     "no opset": ("O2M-R007", "imports no opset", lambda: model(opsets=[])),
-    "two opsets": ("O2M-R007", "version 17 and in version 13", lambda: model(opsets=[("", 17), ("ai.onnx", 13)])),
     "unimported": ("O2M-R007", "'weird'", lambda: model([node("Relu", "x", "y", domain="weird")])),
     "unimported function": (
         "O2M-R007", "'my'",
