@@ -16,6 +16,7 @@ from tools.fuzz_ops.widen import Unsuitable, Wanted, _exactly, narrowed, widened
 
 X = np.array([[1.0, -2.0, 3.0], [-4.0, 5.0, -6.0]], np.float32)
 SELU = 1.0507 * np.where(X > 0, X, 1.6732 * (np.exp(X) - 1))
+HALF = np.float32(0.5)
 ROW = np.arange(5, dtype=np.float32).reshape(1, 1, 5)
 
 
@@ -46,6 +47,10 @@ RESTATED: tuple[tuple[Case, Any], ...] = (
     (case("GlobalMaxPool", 22, np.zeros((0, 2, 3, 1, 4))), np.zeros((0, 2, 1, 1, 1))),
     (case("BitShift", 28, np.array([8, 9], np.uint16), np.array([1, 3], np.uint16), direction="RIGHT"), [4, 1]),
     (case("Mod", 28, X, X[0], fmod=1), np.fmod(X, X[0])),
+    (
+        case("QLinearConv", 10, np.uint8([[[3, 5]]]), HALF, np.uint8(1), np.int8([[[2]]]), HALF, np.int8(0), HALF, np.int8(-3)),
+        [[[-1, 1]]],
+    ),
     (case("SpaceToDepth", 28, ROW[..., None, :4], blocksize=1), ROW[..., None, :4]),
 )
 

@@ -14,7 +14,8 @@ import numpy as np
 from onnx2torch_mlir.hosting import OnnxruntimeSession
 from tools.fuzz_ops.case import Case
 from tools.fuzz_ops.properties import formula_of
-from tools.fuzz_ops.restate import Stated, detour, restated
+from tools.fuzz_ops.restate import detour, restated
+from tools.fuzz_ops.stated import Stated
 from tools.fuzz_ops.widen import Unsuitable, Wanted, declared, held_by_float, narrowed, widened
 
 
@@ -43,7 +44,7 @@ def oracle(case: Case) -> Oracle:
     from onnx2torch_mlir.verification.reference import run_reference
 
     if formula := formula_of(case):
-        return Oracle("a formula", case, [Wanted(value) for value in formula(case)])
+        return Oracle("a formula", case, [value if isinstance(value, Wanted) else Wanted(value) for value in formula(case)])
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         around = detour(case)

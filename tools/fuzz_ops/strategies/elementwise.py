@@ -81,10 +81,15 @@ def _give(d: Draw, name: str, shape: Sequence[int]) -> None:
         negative = dtype.startswith("int") and d.flag()
         d.tensor(name, shape, low=-9 if negative else 1, high=-1 if negative else 9)
     elif op == "Pow" and whole:
-        low, high = (0, 3) if last else (-4, 4)
+        # ONNX says nothing of NaN and infinity as an integer: a base that is not positive has whole exponents.
+        fraction = not d.dtype(d.formal(d.version.inputs[-1].name).type).lstrip("u").startswith("int")
+        low, high = (0, 3) if last else (1, 4) if fraction else (-4, 4)
         d.tensor(name, shape, low=low, high=high)
     elif op == "Pow" and last:
         d.tensor(name, shape, low=-3, high=3)
+    elif op == "Shrink" and whole:
+        # onnxruntime adds the bias in float32, where the largest integers have no neighbours.
+        d.tensor(name, shape, low=0 if dtype.startswith("u") else -99, high=99)
     elif op == "BitShift" and last:
         d.tensor(name, shape, low=0, high=7)
     else:

@@ -55,7 +55,9 @@ def gradient(d: Draw) -> None:
         text = f"{op}({last}, {last})" if op in ("Concat", "Mul") else f"{op}({last})"
         last = f"w{index}"
         d.before.append(node(f"{last} = {text}", **({"axis": 0} if op == "Concat" else {})))
-    if d.flag():
+    # Probabilities sum up to 1: the slopes of their mean are 0, and what is computed is nothing but rounding.
+    sums = any(item.op_type == "Softmax" for item in d.before)
+    if d.flag() and not sums:
         d.before.append(node(f"y = ReduceMean({last})", keepdims=0))
     else:
         d.before.append(node(f"y = Mul({last}, {last})"))
