@@ -21,6 +21,10 @@ DIRECTIONS = {"forward": (False,), "foward": (False,), "reverse": (True,), "bidi
 """Whether each direction runs backwards; the misspelt name is the default that the standard gives GRU-1."""
 
 
+Product = Callable[[ProgramBuilder, Value, Value], Value]
+"""``product(g, x, weights)``: rows times weights [K, G*H]."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """What a cell function needs beside the states: recurrent weights [H, G*H], biases, peepholes, activations."""
@@ -32,6 +36,7 @@ class Cell:
     functions: tuple[Activation, ...]
     clip: float | None
     flag: bool
+    product: Product
 
     def activate(self, g: ProgramBuilder, index: int, x: Value) -> Value:
         """Activation ``index`` of ``x``, clipped before."""
@@ -63,9 +68,7 @@ def gru_step(g: ProgramBuilder, cell: Cell, x: Value, states: list[Value]) -> li
         reset = cell.activate(g, 0, g.add(xr, rr))
         candidate = cell.activate(g, 1, g.add(xh, g.mul(reset, rh)))
     else:
-        weights = g.slice(cell.recurrent, 1, 0, 2 * cell.hidden), g.slice(
-            cell.recurrent, 1, 2 * cell.hidden, 3 * cell.hidden
-        )
+        weights = g.slice(cell.recurrent, 1, 0, 2 * cell.hidden), g.slice(cell.recurrent, 1, 2 * cell.hidden, 3 * cell.hidden)
         bias = cell.recurrent_bias
         gates = g.call("aten.mm.default", hidden, weights[0])
         if bias is not None:
@@ -98,7 +101,7 @@ def lstm_step(g: ProgramBuilder, cell: Cell, x: Value, states: list[Value]) -> l
 
 
 def _recur(g: ProgramBuilder, cell: Cell, hidden: Value) -> Value:
-    product = g.call("aten.mm.default", hidden, cell.recurrent)
+    product = cell.product(g, hidden, cell.recurrent)
     return product if cell.recurrent_bias is None else g.add(product, cell.recurrent_bias)
 
 
@@ -136,8 +139,12 @@ def recurrent(
     hidden_size: int | None,
     flag: bool,
     layout: int,
+    products: Sequence[tuple[Product, Product]] | None = None,
 ) -> tuple[Value, ...]:
     """Y [S, D, B, H] and the last states [D, B, H]; batch-first where ``layout`` is 1.
+
+    ``products`` are those of the input and of the hidden state with their weights, for each direction, where they are not
+    plain products of matrices (LSTM only).
 
     Raises:
         Refusal: O2M-C003 for a direction or activation that ONNX does not have, O2M-C006 for weights that do not fit.
@@ -166,9 +173,8 @@ def recurrent(
     length, batch = x.shape[0], x.shape[1]
     outputs, finals = [], []
     for index, reverse in enumerate(flips):
-        states = [
-            g.full([batch, hidden], 0, x.dtype) if item is None else g.select(item, 0, index) for item in initial
-        ]
+        states = [g.full([batch, hidden], 0, x.dtype) if item is None else g.select(item, 0, index) for item in initial]
+        by_input, by_hidden = products[index] if products else (ProgramBuilder.matmul, ProgramBuilder.matmul)
         bias = None if b is None else g.select(b, 0, index)
         width = layer.gates * hidden
         inner = Cell(
@@ -181,9 +187,10 @@ def recurrent(
             functions[index],
             clip,
             flag,
+            by_hidden,
         )
         steps = g.call("aten.flip.default", x, [0]) if reverse else x
-        steps = g.matmul(steps, g.permute(g.select(w, 0, index), [1, 0]))
+        steps = by_input(g, steps, g.permute(g.select(w, 0, index), [1, 0]))
         if bias is not None:
             steps = g.add(steps, g.slice(bias, 0, 0, width))
         sequences = [steps]
