@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -34,6 +34,14 @@ _FUNCTIONS: dict[type, Callable[..., Any]] = {
     sympy.Or: operator.or_,
     sympy.Not: torch.sym_not,
 }
+
+
+def _integral(expression: sympy.Basic) -> Sequence[sympy.Basic]:
+    """The operands; those of a comparison without the fractions into which sympy turns ``2 * n < 1``."""
+    if not isinstance(expression, sympy.core.relational.Relational):
+        return expression.args
+    scale = sympy.ilcm(1, 1, *(number.q for number in expression.atoms(sympy.Rational)))
+    return [sympy.expand(scale * side) for side in expression.args] if scale != 1 else expression.args
 
 
 class SymbolicNodes:
@@ -84,7 +92,7 @@ class SymbolicNodes:
         function = _FUNCTIONS.get(type(expression))
         if function is None:
             raise NotImplementedError(f"{type(expression).__name__} in a size: {expression}")
-        operands = [self.node(argument) for argument in expression.args]
+        operands = [self.node(argument) for argument in _integral(expression)]
         if isinstance(expression, sympy.Add | sympy.Mul | sympy.Max | sympy.Min | sympy.And | sympy.Or):
             result, partial = operands[0], expression.args[0]
             for operand, argument in zip(operands[1:], expression.args[1:], strict=True):
@@ -113,3 +121,8 @@ class SymbolicNodes:
         return node
 
 
+def _whole(relation: sympy.core.relational.Relational) -> list[sympy.Expr]:
+    """Both sides times the denominators: sympy turns ``2*n - 1 > 0`` into ``n > 1/2``, and sizes are whole."""
+    numbers = [number for side in relation.args for number in side.as_coefficients_dict().values()]
+    factor = sympy.ilcm(1, 1, *(sympy.Rational(number).q for number in numbers))
+    return [side if factor == 1 else sympy.expand(side * factor) for side in relation.args]
