@@ -9,7 +9,6 @@ import torch
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.dims import floor_div, maximum, to_dim
 from onnx2torch_mlir.core.parameters import Size
-from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.domains.com_microsoft.attention_masks import attention_bias as fitting

@@ -86,7 +86,7 @@ def filled_up(g: ProgramBuilder, past: Value | None, new: Value, lengths: Length
     if past is None:
         return new
     check(g, past, new)
-    batch, heads, held, size = past.shape
+    batch, held = past.shape[0], past.shape[2]
     old = g.pad(past, [0] * 4, [0, 0, to_dim(room - held), 0])
     place = g.unsqueeze(g.arange(0, room), 0)
     steps = new.shape[2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sympy
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
@@ -48,6 +50,62 @@ def rotary_embedding(
     angles = [g.unsqueeze(rows_at(g, table, position_ids), 3 - steps_at) for table in (cos_cache, sin_cache)]
     result = rotated(g, x, angles[0], angles[1], interleaved=bool(interleaved))
     return g.reshape(result, input.shape)
+
+
+def mrotary_embedding(
+    g: ProgramBuilder,
+    input: Value,
+    position_ids: Value,
+    cos_cache: Value,
+    sin_cache: Value,
+    *,
+    interleaved: int = 0,
+    mrope_layout: int = 0,
+    mrope_section: Sequence[int],
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+) -> Value:
+    """The same with three positions for every step, ``position_ids`` [3, B, S]: of time, height and width.
+
+    ``mrope_section`` says how many angles each of them decides, one after the other, or with ``mrope_layout`` 1 in turns.
+    Source: com.microsoft MRotaryEmbedding.
+
+    Raises:
+        Refusal: O2M-C005 for other ranks and sections, O2M-C006 for sizes that do not fit.
+    """
+    check_tables(g, cos_cache, sin_cache)
+    if position_ids.rank != 3 or input.rank not in (3, 4) or (input.rank == 3 and not num_heads):
+        raise refuse("O2M-C005", f"an input of rank {input.rank} and position_ids of rank {position_ids.rank}", case="input")
+    if len(mrope_section) != 3 or min(mrope_section) < 0 or mrope_layout not in (0, 1):
+        raise refuse("O2M-C005", f"sections {list(mrope_section)} of layout {mrope_layout}", case="mrope_section")
+    half = sum(mrope_section)
+    g.require_equal(cos_cache.shape[1], half, "angles of cos_cache, and of mrope_section")
+    x = _with_heads(g, input, 2 * half, num_heads, rotary_embedding_dim)
+    steps_at = 2 if input.rank == 4 else 1
+    for axis, size in ((0, 3), (1, x.shape[0]), (2, x.shape[steps_at])):
+        g.require_equal(position_ids.shape[axis], size, "three positions for every batch and step")
+    parts = _sections(mrope_section, bool(mrope_layout))
+    angles = []
+    for table in (cos_cache, sin_cache):
+        rows = [rows_at(g, table, g.select(position_ids, 0, part)) for part in range(3)]
+        chosen = [g.slice(rows[part], 2, index, index + 1) for index, part in enumerate(parts)]
+        if not mrope_layout:
+            bounds = [sum(mrope_section[:part]) for part in range(4)]
+            chosen = [g.slice(rows[part], 2, bounds[part], bounds[part + 1]) for part in range(3)]
+        angles.append(g.unsqueeze(g.cat(chosen, 2), 3 - steps_at))
+    return g.reshape(rotated(g, x, angles[0], angles[1], interleaved=bool(interleaved)), input.shape)
+
+
+def _sections(counts: Sequence[int], in_turns: bool) -> list[int]:
+    """Which of the three positions decides each angle."""
+    if not in_turns:
+        return [part for part in range(3) for _ in range(counts[part])]
+    half = sum(counts)
+    parts = [0] * half
+    for part in (1, 2):
+        for index in range(part, min(3 * counts[part], half), 3):
+            parts[index] = part
+    return parts
 
 
 def check_tables(g: ProgramBuilder, cos_cache: Value, sin_cache: Value) -> None:

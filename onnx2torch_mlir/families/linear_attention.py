@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
-from onnx2torch_mlir.core.dims import floor_div, to_dim
+from onnx2torch_mlir.core.dims import floor_div, product, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.subprograms import scan
 from onnx2torch_mlir.core.values import Value
@@ -101,28 +101,41 @@ def causal_conv_with_state(
     past_state: Value | None = None,
     *,
     activation: str = "none",
+    channels_last: int = 0,
+    dilation: int = 1,
 ) -> tuple[Value, Value]:
-    """Each channel of [B, C, L] convolved with its own kernel of ``weight`` [C, 1, k], and the last k - 1 inputs.
+    """Each channel of [B, C, L] convolved with its own kernel of ``weight`` [C, 1, k], and the last d (k - 1) inputs.
 
-    Before the input come ``past_state`` [B, C, k - 1] or zeros. Computed in float32. Source: ONNX CausalConvWithState.
+    Before the input come ``past_state`` [B, C, d (k - 1)] or zeros; d is the ``dilation``. With ``channels_last`` input and
+    states are [B, L, …], where all axes from the third on are channels. Computed in float32. Source: ONNX and com.microsoft
+    CausalConvWithState.
 
     Raises:
         Refusal: O2M-C005 for an unknown activation or other ranks.
     """
     if activation not in ("none", "silu", "swish"):
         raise refuse("O2M-C005", f"there is no activation {activation!r}", case=f"activation={activation}")
+    if channels_last and input.rank > 2:
+        shape = input.shape
+        first = [None if item is None else _channels_first(g, item) for item in (input, past_state)]
+        assert first[0] is not None
+        results = causal_conv_with_state(g, first[0], weight, bias, first[1], activation=activation, dilation=dilation)
+        output, state = (g.permute(item, [0, 2, 1]) for item in results)
+        return g.reshape(output, shape), g.reshape(state, [*state.shape[:2], *shape[2:]])
     if input.rank != 3 or weight.rank != 3:
         raise refuse("O2M-C005", f"an input of rank {input.rank} and a weight of rank {weight.rank}, not 3", case="rank")
     batch, channels, length = input.shape
     size = weight.shape[2]
     g.require_equal(weight.shape[0], channels, "channels of the input and the weight")
     g.require_equal(weight.shape[1], 1, "inner channels of the weight")
-    before = to_dim(size - 1)
+    if dilation < 1:
+        raise refuse("O2M-C005", f"a dilation of {dilation}", case=f"dilation={dilation}")
+    before = to_dim((size - 1) * dilation)
     if past_state is None:
         past_state = g.full([batch, channels, before], 0, input.dtype)
     padded = g.cat([past_state, input], 2)
     kernel = g.reshape(g.cast(weight, torch.float32), [channels, size])
-    total = _windowed(g, g.cast(padded, torch.float32), kernel, length)
+    total = _windowed(g, g.cast(padded, torch.float32), kernel, length, dilation)
     if bias is not None:
         total = g.add(total, g.reshape(g.cast(bias, torch.float32), [channels, 1]))
     output = g.cast(total, input.dtype)
@@ -132,16 +145,23 @@ def causal_conv_with_state(
     return output, g.slice(padded, 2, length, to_dim(length + before))
 
 
-def _windowed(g: ProgramBuilder, x: Value, kernel: Value, length: Dim) -> Value:
-    """Sums over the windows that begin at each of the first ``length`` places of ``x``."""
+def _channels_first(g: ProgramBuilder, x: Value) -> Value:
+    """[B, L, …] as [B, C, L]."""
+    return g.permute(g.reshape(x, [*x.shape[:2], product(x.shape[2:])]), [0, 2, 1])
+
+
+def _windowed(g: ProgramBuilder, x: Value, kernel: Value, length: Dim, dilation: int) -> Value:
+    """Sums over the windows that begin at each of the first ``length`` places of ``x``, ``dilation`` places apart."""
     channels, size = kernel.shape
     if isinstance(size, int) and size <= WRITTEN_OUT:
         total = g.full([x.shape[0], channels, length], 0.0, torch.float32)
         for tap in range(size):
-            part = g.slice(x, 2, tap, to_dim(length + tap))
+            start = tap * dilation
+            part = g.slice(x, 2, start, to_dim(length + start))
             total = g.add(total, g.mul(part, g.slice(kernel, 1, tap, tap + 1)))
         return total
-    places = g.add(g.unsqueeze(g.arange(0, length), 1), g.unsqueeze(g.arange(0, size), 0))
+    taps = g.mul(g.arange(0, size), dilation)
+    places = g.add(g.unsqueeze(g.arange(0, length), 1), g.unsqueeze(taps, 0))
     flat = g.call("aten.index_select.default", x, 2, g.reshape(places, [to_dim(length * size)]))
     windows = g.reshape(flat, [x.shape[0], channels, length, size])
     result: Value = g.call("aten.sum.dim_IntList", g.mul(windows, g.unsqueeze(kernel, 1)), [3], False)
