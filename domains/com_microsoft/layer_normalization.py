@@ -89,19 +89,27 @@ def embed_layer_normalization(
     batch, length = input_ids.shape
     total = gather(g, word_embedding, input_ids)
     if position_ids is None:
-        _require_positions(g, length, position_embedding.shape[0])
-        positions = g.slice(position_embedding, 0, 0, length)
+        positions = first_positions(g, position_embedding, length)
     else:
         positions = gather(g, position_embedding, position_ids)
     total = g.add(total, positions)
     if segment_ids is not None and segment_embedding is not None:
         total = g.add(total, gather(g, segment_embedding, segment_ids))
     result = layer_normalization(g, total, gamma, beta, epsilon=epsilon)[0]
+    return result, lengths_of(g, mask, batch), total
+
+
+def first_positions(g: ProgramBuilder, table: Value, length: Dim) -> Value:
+    """The first ``length`` rows of ``table``, which has to have as many."""
+    _require_positions(g, length, table.shape[0])
+    return g.slice(table, 0, 0, length)
+
+
+def lengths_of(g: ProgramBuilder, mask: Value | None, batch: Dim) -> Value:
+    """How many ones a row of ``mask`` [batch, sequence] has, in int32; without a mask 0."""
     if mask is None:
-        lengths = g.full([batch], 0, torch.int32)
-    else:
-        lengths = g.sum(g.cast(g.binary("eq", mask, 1), torch.int32), [1], dtype=torch.int32)
-    return result, lengths, total
+        return g.full([batch], 0, torch.int32)
+    return g.sum(g.cast(g.binary("eq", mask, 1), torch.int32), [1], dtype=torch.int32)
 
 
 def _require_positions(g: ProgramBuilder, length: Dim, known: Dim) -> None:

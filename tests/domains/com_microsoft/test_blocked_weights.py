@@ -64,6 +64,41 @@ def test_products_with_packed_weights(name: str) -> None:
         agrees("MatMulNBits", inputs, opset=1, domain="com.microsoft", native=False, **precision, **sizes)
 
 
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize(("k", "n"), [(64, 5), (63, 5)])
+def test_products_with_bitsandbytes_weights(kind: int, k: int, n: int) -> None:
+    inputs = [floats(2, 3, k), codes((n * k + 1) // 2), np.abs(floats(-(-n * k // 16)))]
+    sizes = {"K": k, "N": n, "block_size": 16, "quant_type": kind}
+    agrees("MatMulBnb4", inputs, opset=1, domain="com.microsoft", known=[1, 2], dynamic=True, atol=1e-5, **sizes)
+
+
+def test_bitsandbytes_weights_that_are_not_transposed_are_refused() -> None:
+    inputs = [floats(3, 5), codes(40), floats(5)]
+    sizes = {"K": 16, "N": 5, "block_size": 16, "quant_type": 0, "transB": 0}
+    with pytest.raises(Refusal, match="as they are"):
+        agrees("MatMulBnb4", inputs, opset=1, domain="com.microsoft", expected=[None], **sizes)
+
+
+@pytest.mark.parametrize(("kind", "block", "head"), [(0, 32, 4), (1, 32, 5), (2, 64, 4)])
+def test_products_with_blobs(kind: int, block: int, head: int) -> None:
+    """Against the layout that onnxruntime's packing function writes: it has no kernel for every processor."""
+    k, n = 96 + 10, 3
+    blocks = -(-k // block)
+    numbers = RANDOM.integers(0, 16, (n, blocks, block // 32, 32))
+    scales = RANDOM.uniform(0.1, 1, (n, blocks)).astype(np.float32)
+    points = RANDOM.integers(0, 16, (n, blocks)) if head == 5 else np.full((n, blocks), 8)
+    packed = (numbers[..., :16] | numbers[..., 16:] << 4).astype(np.uint8).reshape(n, blocks, -1)
+    parts = [scales[..., None].view(np.uint8), points[..., None].astype(np.uint8)[..., : head - 4], packed]
+    weights = (numbers.reshape(n, blocks, block) - points[..., None]) * scales[..., None]
+    a = floats(2, k)
+    expected = a @ weights.reshape(n, -1)[:, :k].T.astype(np.float32)
+    inputs = [a, np.concatenate(parts, 2).reshape(-1), np.array([k, n])]
+    agrees(
+        "MatMulFpQ4", inputs, opset=1, domain="com.microsoft", known=[1, 2], expected=[expected], dynamic=True,
+        atol=1e-3, rtol=1e-5, blk_quant_type=kind,
+    )  # fmt: skip
+
+
 def test_another_number_of_bits_is_refused() -> None:
     inputs = [floats(2, 32), codes(4, 1, 12), floats(4, 1)]
     with pytest.raises(Refusal, match="3 bits"):
