@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import onnx
 import onnx_ir as ir
 
+from onnx2torch_mlir.hosting.schema_types import declared_types
 from onnx2torch_mlir.model import Kind, LoadedModel, ValueType, extract, value_type, value_type_of
+from onnx2torch_mlir.specs import Ledger
 
 _SMALL = 1024
 """Initializers of up to this many elements are kept: contents that decide shapes are short."""
@@ -18,10 +20,11 @@ _ROWS_OF_ONE = ("CastMap", "DictVectorizer")
 """Operators of ai.onnx.ml whose result onnxruntime gives as one row, and for which ONNX infers no rank."""
 
 
-def inferred_types(loaded: LoadedModel) -> dict[str, ValueType]:
+def inferred_types(loaded: LoadedModel, ledger: Ledger) -> dict[str, ValueType]:
     """The type of every value of ``loaded`` and of its sub-graphs, by name, as far as it can be inferred.
 
-    Declared types come first where both are known. Names of sizes that inference makes up become None.
+    Declared types come first where both are known; what inference says nothing of has the type of its operator's schema.
+    Names of sizes that inference makes up become None.
     """
     graph = loaded.ir.graph
     declared = {value.name: value for value in (*loaded.inputs, *loaded.outputs)}
@@ -47,6 +50,9 @@ def inferred_types(loaded: LoadedModel) -> dict[str, ValueType]:
     inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
     found = {value.name: _settled(value_type(value.name, value.type)) for value in _values(inferred.graph)}
     for node in inferred.graph.node:
+        if any(name and name not in found for name in node.output):
+            typed = declared_types(node, found, ledger, loaded.opsets.get(node.domain))
+            found |= {item.name: item for item in typed if item.name not in found}
         if node.domain == "ai.onnx.ml":
             for name in node.output:
                 if name in found:

@@ -81,7 +81,7 @@ def split(loaded: LoadedModel, table: SpecTable | None = None, ledger: Ledger | 
     if not Classifier(loaded, table, ledger).may_need_host():
         return None
     loaded = expand_functions(loaded)
-    types = inferred_types(loaded)
+    types = inferred_types(loaded, ledger)
     reasons = Classifier(loaded, table, ledger).reasons(types)
     segments = partition(loaded.ir.graph, reasons.keys())
     if not any(segment.on_host for segment in segments) and not _has_strings(loaded):

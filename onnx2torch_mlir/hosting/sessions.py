@@ -58,7 +58,8 @@ class OnnxruntimeSession:
                 options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
         with _unreleased_opsets():
             self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        self._given = {item.name for item in self._session.get_inputs()}
+        overridable = self._session.get_overridable_initializers()
+        self._given = {item.name for item in (*self._session.get_inputs(), *overridable)}
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
         """The outputs in order."""
