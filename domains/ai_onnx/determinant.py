@@ -9,6 +9,7 @@ from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.subprograms import while_loop
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.families.elimination import exchanged
 
 LARGEST_WRITTEN_OUT = 8
 """Larger matrices would make programs of hundreds of operations."""
@@ -47,11 +48,7 @@ def _looped(g: ProgramBuilder, x: Value, result: Value) -> Value:
     def step(b: ProgramBuilder, values: list[Value]) -> list[Value]:
         turn, x, result = values
         here = b.reshape(turn, [1])
-        column = b.reshape(b.call("aten.index_select.default", x, 2, here), [count, size])
-        candidates = b.where(b.binary("lt", rows, turn), -1.0, b.unary("abs", column))
-        chosen = b.call("aten.argmax.default", candidates, 1, True)
-        order = b.where(b.binary("eq", rows, turn), chosen, b.where(b.binary("eq", rows, chosen), turn, rows))
-        x = b.call("aten.gather.default", x, 1, b.expand(b.unsqueeze(order, 2), x.shape))
+        x, chosen = exchanged(b, x, turn, rows)
         top = b.call("aten.index_select.default", x, 1, here)
         pivot = b.call("aten.index_select.default", top, 2, here)
         factors = b.div(b.call("aten.index_select.default", x, 2, here), b.where(b.binary("eq", pivot, 0.0), 1.0, pivot))

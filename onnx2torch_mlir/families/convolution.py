@@ -108,7 +108,7 @@ def transpose(
     kernel_shape: Sequence[int] | None = None,
     output_padding: Sequence[int] | None = None,
     output_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    pads: Sequence[Dim] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Value:
     """``x`` [N, C, *spatial] by ``w`` [C, M/group, *kernel], every input cell spread over the output.

@@ -55,12 +55,12 @@ def roi_align(
     ratio = sampling_ratio
     rows = _points(g, corners, 1, x.shape[2], output_height, ratio, half)
     columns = _points(g, corners, 0, x.shape[3], output_width, ratio, half)
-    planes = _planes(g, g.cast(x, dtype))
+    planes = planes_of(g, g.cast(x, dtype))
     total: Value | None = None
     for row in rows.taps:
         for column in columns.taps:
             assert row.weight is not None and column.weight is not None
-            part = _gathered(g, planes, x.shape, batch_indices, row.index, column.index)
+            part = gathered(g, planes, x.shape, batch_indices, row.index, column.index)
             part = g.mul(part, _crossed(g, row.weight, column.weight, "mul"))
             if total is None:
                 total = part
@@ -125,13 +125,13 @@ def _crossed(g: ProgramBuilder, rows: Value, columns: Value, combine: str) -> Va
     return g.binary(combine, left, right)
 
 
-def _planes(g: ProgramBuilder, x: Value) -> Value:
+def planes_of(g: ProgramBuilder, x: Value) -> Value:
     """[N, C, H, W] as [C, N * H * W]."""
     batch, channels, height, width = x.shape
     return g.reshape(g.permute(x, [1, 0, 2, 3]), [channels, dims.product([batch, height, width])])
 
 
-def _gathered(g: ProgramBuilder, planes: Value, shape: tuple[Dim, ...], batch: Value, rows: Value, columns: Value) -> Value:
+def gathered(g: ProgramBuilder, planes: Value, shape: tuple[Dim, ...], batch: Value, rows: Value, columns: Value) -> Value:
     """The elements at all pairs of ``rows`` [R, PH, Y] and ``columns`` [R, PW, X]: [C, R, PH, Y, PW, X]."""
     _, channels, height, width = shape
     first = g.mul(_by_region(g, g.cast(batch, torch.int64)), g.size_value(height))
@@ -165,7 +165,7 @@ def max_roi_pool(g: ProgramBuilder, x: Value, rois: Value, *, pooled_shape: Sequ
     corners = half_away(g, g.mul(wide, spatial_scale))
     rows, row_exists = _bins(g, corners, 2, x.shape[2], pooled_shape[0])
     columns, column_exists = _bins(g, corners, 1, x.shape[3], pooled_shape[1])
-    values = _gathered(g, _planes(g, g.cast(x, dtype)), x.shape, batch, rows, columns)
+    values = gathered(g, planes_of(g, g.cast(x, dtype)), x.shape, batch, rows, columns)
     result = _largest(g, values, _crossed(g, row_exists, column_exists, "logical_and"))
     return g.cast(g.permute(result, [1, 0, 2, 3]), x.dtype)
 

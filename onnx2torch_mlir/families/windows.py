@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 
@@ -171,18 +172,23 @@ def counts(g: ProgramBuilder, window: Window, axis: int, size: Dim, places: Dim,
 
 def slide(g: ProgramBuilder, x: Value, window: Window, combine: str) -> Value:
     """Every window of a padded ``x`` folded by pointwise ``combine``, axis by axis; any rank and dilation."""
-    outer = x.rank - window.rank
     for axis in range(window.rank):
-        size, stride = x.shape[outer + axis], window.strides[axis]
-        span = to_dim(dims.floor_div(to_dim(size - window.extents[axis]), stride) * stride + 1)
-        result: Value | None = None
-        for position in range(window.kernel[axis]):
-            start = position * window.dilations[axis]
-            part = g.slice(x, outer + axis, start, to_dim(start + span), stride)
-            result = part if result is None else g.binary(combine, result, part)
-        assert result is not None
-        x = result
+        x = slide_along(g, x, window, axis, combine)
     return x
+
+
+def slide_along(g: ProgramBuilder, x: Value, window: Window, axis: int, combine: str) -> Value:
+    """The same along one spatial axis."""
+    return reduce(lambda a, b: g.binary(combine, a, b), places(g, x, window, axis))
+
+
+def places(g: ProgramBuilder, x: Value, window: Window, axis: int) -> list[Value]:
+    """For each place in the window along a spatial axis of a padded ``x``, what all windows have there."""
+    where, stride = x.rank - window.rank + axis, window.strides[axis]
+    size = x.shape[where]
+    span = to_dim(dims.floor_div(to_dim(size - window.extents[axis]), stride) * stride + 1)
+    starts = [position * window.dilations[axis] for position in range(window.kernel[axis])]
+    return [g.slice(x, where, start, to_dim(start + span), stride) for start in starts]
 
 
 def check_spatial(x: Value) -> None:
