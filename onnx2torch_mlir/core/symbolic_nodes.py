@@ -119,10 +119,3 @@ class SymbolicNodes:
             node.meta["val"] = self._builder.table.symint(expression)
         self._builder.stamp(node)
         return node
-
-
-def _whole(relation: sympy.core.relational.Relational) -> list[sympy.Expr]:
-    """Both sides times the denominators: sympy turns ``2*n - 1 > 0`` into ``n > 1/2``, and sizes are whole."""
-    numbers = [number for side in relation.args for number in side.as_coefficients_dict().values()]
-    factor = sympy.ilcm(1, 1, *(sympy.Rational(number).q for number in numbers))
-    return [side if factor == 1 else sympy.expand(side * factor) for side in relation.args]
