@@ -68,7 +68,7 @@ def matrix_product(ctx: Context, node: Node, x: Any, y: Any) -> Operand | None:
         ctx.require_equal(x.shape[0], y.shape[0], "batch sizes of a matrix product must be equal")
     ctx.require_equal(x.shape[-1], y.shape[-2], "inner sizes of a matrix product must be equal")
     out = ctx.spec(node)
-    dtype = _accumulator(x, y, x.shape[-1])
+    dtype = _accumulator(x, y, x.shape[-1] if isinstance(x.shape[-1], int) else y.shape[-2])
     loops = ((*batch, m, k), (*batch, k, n))
     zeros = [(p.zero, loop) for p, loop in zip((x, y), loops, strict=True) if p.zero is not None]
     inputs: list[tuple[ir.Value, Any]] = []
