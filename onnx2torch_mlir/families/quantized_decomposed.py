@@ -70,6 +70,8 @@ def dequantize(
         return None
     if x.element and NARROW[x.element].is_float:
         return None
+    if zero_point is not None and zero_point.dtype.is_floating_point:
+        return None
     limits = _limits(x.dtype, x.element)
     scale, x = g.cast(scale, torch.float32), numbers(g, x)
     if _is_one(scale) and (zero_point is None or _is_one(zero_point)) and not block_size:
