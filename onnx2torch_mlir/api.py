@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,26 +29,30 @@ def convert(
     *,
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None,
+    overridable: Collection[str] = (),
     report: Report | None = None,
 ) -> Program:
     """Convert an ONNX model (a path, bytes, ModelProto or onnx_ir.Model) to a core program; its weights are not read.
 
     A model with strings, maps or image files becomes a `SplitProgram`: native parts, and steps on the host between them.
 
-    ``dims`` pins named dims to numbers; ``constants`` gives inputs their contents; ``report`` takes the
-    stages, also those before a refusal.
+    ``dims`` pins named dims to numbers; ``constants`` gives inputs their contents. Initializers that the model lists as
+    inputs too are constants, but for those in ``overridable``: they are inputs that a call by name may leave out.
+    ``report`` takes the stages, also those before a refusal.
 
     Raises:
         Refusal: with every finding, if one of them is an error.
     """
     from onnx2torch_mlir.conversion import as_tensors
-    from onnx2torch_mlir.model import read
+    from onnx2torch_mlir.model import overridden, read
     from onnx2torch_mlir.program import convert as convert_loaded
 
     report = Report() if report is None else report
     with report.stage("read"):
-        loaded = read(model)
-    return convert_loaded(loaded, dims=dims, constants=as_tensors(constants or {}), report=report)
+        loaded, defaults = overridden(model, overridable) if overridable else (read(model), {})
+    program = convert_loaded(loaded, dims=dims, constants=as_tensors(constants or {}), report=report)
+    program.defaults = defaults
+    return program
 
 
 def check(
@@ -66,16 +70,21 @@ def check(
 
 
 def compile(
-    model: Source | Program, *, threads: int | None = None, dims: Mapping[str, int] | None = None
+    model: Source | Program,
+    *,
+    threads: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    overridable: Collection[str] = (),
 ) -> Engine | PackedProgram | SplitEngine:
     """Native code for a model or a core program, for this machine's CPU.
 
     It takes and gives arrays; for a model with sequences or optionals also lists of arrays, and None for what is absent.
+    ``dims`` and ``overridable`` are as in `convert`.
 
     Raises:
         Refusal: what `convert` raises; what has no lowering; what the compiler refuses.
     """
-    program = model if isinstance(model, CoreProgram | SplitProgram) else convert(model, dims=dims)
+    program = model if isinstance(model, CoreProgram | SplitProgram) else convert(model, dims=dims, overridable=overridable)
     return program.compile(threads=1 if threads is None else threads)
 
 

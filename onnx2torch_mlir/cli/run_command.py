@@ -23,13 +23,12 @@ def _run(session: Session) -> int:
     if options.output is not None and not options.output.endswith(".npz"):
         raise refuse("O2M-U001", "outputs are written as .npz", case=options.output)
     from onnx2torch_mlir.conversion import as_tensors
-    from onnx2torch_mlir.model import read
     from onnx2torch_mlir.program import prepare
-    from onnx2torch_mlir.verification import generate_inputs, leaves, load_inputs, statistics
+    from onnx2torch_mlir.verification import generate_inputs, leaves, load_inputs, read_for, statistics
 
     with session.busy(f"running {options.model}"):
         with session.report.stage("read"):
-            loaded = read(options.model)
+            loaded = read_for(options.model, options.inputs)
         constants = session.constants(loaded)
         dims = session.dims()
         if options.inputs is not None:

@@ -44,6 +44,7 @@ class InputBinder:
     def _ordered(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
         names = [spec.name for spec in self._lowered.inputs]
         if isinstance(inputs, Mapping):
+            inputs = {**self._lowered.defaults, **inputs}
             missing = [name for name in names if name not in inputs]
             unknown = [str(name) for name in inputs if name not in names]
             if missing or unknown:

@@ -46,7 +46,7 @@ class Lowered:
 
     A symbol that is by itself a dim of an input is bound by the inputs; other dims are expressions over these. A
     dim of an output whose symbol no input binds depends on the data. ``dim_names`` maps the name of a symbol to the
-    ONNX dim it came from.
+    ONNX dim it came from. ``defaults`` are inputs that may be left out, with what then takes their place.
     """
 
     bytecode: bytes
@@ -55,3 +55,4 @@ class Lowered:
     outputs: tuple[TensorSpec, ...]
     checks: tuple[Check, ...] = ()
     dim_names: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)

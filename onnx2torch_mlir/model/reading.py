@@ -21,7 +21,7 @@ from onnx2torch_mlir.model.sources import Slim, Source, first_line, for_each_ten
 from onnx2torch_mlir.model.tensor_checks import TensorChecker
 from onnx2torch_mlir.model.text_checks import check_text
 from onnx2torch_mlir.model.types import LoadedModel, Report, value_type
-from onnx2torch_mlir.model.weights import MappedTensor, buffer_tensor, sparse_tensor
+from onnx2torch_mlir.model.weights import Array, MappedTensor, array, buffer_tensor, sparse_tensor
 
 
 def read(
@@ -52,6 +52,17 @@ def read(
     except Exception as error:  # what onnx, onnx_ir or protobuf raise on a model that no check above foresaw
         reason = f"The model cannot be loaded: {type(error).__name__}: {first_line(error)}."
         raise refuse("O2M-R004", reason) from error
+
+
+def overridden(source: Source, names: Collection[str]) -> tuple[LoadedModel, dict[str, Array]]:
+    """The model with the overridable initializers ``names`` as run-time inputs, and their contents, by name.
+
+    Raises:
+        Refusal: as `read`.
+    """
+    kept = read(source, keep_overridable=names)
+    held = read(source).ir.graph.initializers
+    return kept, {name: array(tensor) for name in names if (tensor := held[name].const_value) is not None}
 
 
 class _Reader:

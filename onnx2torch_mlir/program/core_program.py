@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from onnx2torch_mlir.program.packing import PackedProgram
 if TYPE_CHECKING:
     from onnx2torch_mlir.conversion import Converted
     from onnx2torch_mlir.engine import Engine
+    from onnx2torch_mlir.engine.arrays import Array
     from onnx2torch_mlir.handoff import MlirModule
     from onnx2torch_mlir.lowering import Lowered
     from onnx2torch_mlir.program.eager import EagerProgram
@@ -31,7 +32,8 @@ class CoreProgram:
     """An ONNX model as a program of core primitives.
 
     ``exported`` is the `torch.export.ExportedProgram`; ``inputs`` and ``outputs`` carry the ONNX names in graph order;
-    ``dim_names`` maps the program's symbols to the model's dims; ``report`` holds the stages and all findings.
+    ``dim_names`` maps the program's symbols to the model's dims; ``report`` holds the stages and all findings. ``defaults``
+    are the inputs that may be left out of a call by name (initializers that the model lists as inputs too).
     """
 
     exported: ExportedProgram
@@ -39,6 +41,7 @@ class CoreProgram:
     outputs: tuple[Spec, ...]
     dim_names: Mapping[str, str]
     report: Report = field(default_factory=Report)
+    defaults: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def flat_inputs(self) -> list[TensorSpec]:
@@ -60,13 +63,14 @@ class CoreProgram:
         from onnx2torch_mlir.lowering import lower
 
         with self.report.stage("lower"):
-            return lower(
+            lowered = lower(
                 self.exported,
                 input_names=[spec.name for spec in self.flat_inputs],
                 output_names=[spec.name for spec in self.flat_outputs],
                 dim_names=self.dim_names,
                 elements={spec.name: spec.element for spec in (*self.flat_inputs, *self.flat_outputs) if spec.element},
             )
+        return replace(lowered, defaults=self.defaults)
 
     def to_mlir(self, dialect: str = "torch", *, weights: Weights = "inline") -> MlirModule:
         """The program as a module of ``dialect``: torch, linalg, tosa or stablehlo; the report says what stands for sequences.
@@ -103,14 +107,14 @@ class CoreProgram:
         lowered = self.lowered
         with self.report.stage("compile"):
             engine = compile_lowered(lowered, threads=threads)
-        return PackedProgram(engine, self.inputs, self.outputs) if self.is_composite else engine
+        return PackedProgram(engine, self.inputs, self.outputs, self.defaults) if self.is_composite else engine
 
     def eager(self) -> EagerProgram | PackedProgram:
         """The program in eager PyTorch, without any MLIR; wrapped as in `compile`."""
         from onnx2torch_mlir.program.eager import EagerProgram
 
         eager = EagerProgram(self)
-        return PackedProgram(eager, self.inputs, self.outputs) if self.is_composite else eager
+        return PackedProgram(eager, self.inputs, self.outputs, self.defaults) if self.is_composite else eager
 
     @property
     def is_composite(self) -> bool:

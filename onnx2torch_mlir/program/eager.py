@@ -27,6 +27,7 @@ class EagerProgram:
         self.outputs = program.flat_outputs
         self._exported = program.exported
         self._dim_names = program.dim_names
+        self._defaults = program.defaults
         held = program.exported.state_dict
         self._weights = [held[name] for name in program.exported.graph_signature.buffers]
 
@@ -37,15 +38,22 @@ class EagerProgram:
             Refusal: O2M-U003 for an input of another dtype, rank or size, O2M-X002 where PyTorch cannot run the program:
                 there are, for instance, no kernels for the arithmetic of uint16, uint32 and float8.
         """
-        values = [inputs[spec.name] for spec in self.inputs] if isinstance(inputs, Mapping) else list(inputs)
+        if isinstance(inputs, Mapping):
+            given = {**self._defaults, **inputs}
+            missing = [spec.name for spec in self.inputs if spec.name not in given]
+            if missing:
+                raise refuse("O2M-U003", f"the arrays do not fit the inputs (missing: {', '.join(missing)})", case=missing[0])
+            values = [given[spec.name] for spec in self.inputs]
+        else:
+            values = list(inputs)
         if len(values) != len(self.inputs):
             raise refuse("O2M-U003", f"{len(values)} arrays are given for {len(self.inputs)} inputs")
         tensors = []
         for value, spec in zip(values, self.inputs, strict=True):
             array = np.asarray(value)
             if array.dtype != array_dtype(spec) or array.ndim != len(spec.shape):
-                given = f"{array.dtype}{list(array.shape)}"
-                raise refuse("O2M-U003", f"an array {given} is given for {spec}", case=spec.name)
+                shown = f"{array.dtype}{list(array.shape)}"
+                raise refuse("O2M-U003", f"an array {shown} is given for {spec}", case=spec.name)
             tensors.append(from_numpy(array, spec.dtype))
         check_sizes(self.inputs, [tuple(tensor.shape) for tensor in tensors], self._dim_names)
         try:

@@ -24,10 +24,13 @@ class FlatProgram(Protocol):
 class PackedProgram:
     """A program some of whose inputs or outputs are sequences (lists of arrays) or optionals (None where absent)."""
 
-    def __init__(self, flat: FlatProgram, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> None:
+    def __init__(
+        self, flat: FlatProgram, inputs: Sequence[Spec], outputs: Sequence[Spec], defaults: Mapping[str, Any]
+    ) -> None:
         self.flat = flat
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
+        self._defaults = defaults
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
         """The outputs, in order, for ``inputs`` by name or in order.
@@ -54,6 +57,7 @@ class PackedProgram:
         names = [spec.name for spec in self.inputs]
         hint = f"The model's inputs are {', '.join(names) or 'none'}."
         if isinstance(inputs, Mapping):
+            inputs = {**self._defaults, **inputs}
             unknown = [str(name) for name in inputs if name not in names]
             missing = [spec.name for spec in self.inputs if spec.name not in inputs and not isinstance(spec, OptionalSpec)]
             if unknown or missing:

@@ -37,7 +37,7 @@ class SplitProgram:
 
     ``parts`` are `CoreProgram`s and `HostStep`s; values pass from one to the next by their ONNX names. ``inputs`` and
     ``outputs`` describe the model's own (`ValueInfo`: strings are object arrays of str, maps dicts, sequences lists).
-    ``report`` holds a note for every node on the host, with the reason.
+    ``report`` holds a note for every node on the host, with the reason; ``defaults`` is as in `CoreProgram`.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class SplitProgram:
         self.outputs = tuple(described(plan.types.get(value.name, value), pinned) for value in plan.loaded.outputs)
         self._plan = plan
         self._constants = constants
+        self.defaults: Mapping[str, Any] = {}
 
     @property
     def on_host(self) -> tuple[Finding, ...]:
@@ -121,7 +122,7 @@ class SplitProgram:
             else:
                 outputs = tuple(spec.name for spec in part.outputs)
                 steps.append(Step(tuple(spec.name for spec in part.inputs), outputs, _by_name(runner, outputs)))
-        return SplitEngine(self.inputs, self.outputs, steps, self._held())
+        return SplitEngine(self.inputs, self.outputs, steps, self._held(), self.defaults)
 
     def _held(self) -> dict[str, Any]:
         """Values that no input and no part gives: constants, and initializers that are outputs."""

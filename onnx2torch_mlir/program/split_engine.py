@@ -55,12 +55,18 @@ class SplitEngine:
     """Runs ``steps`` in order; the interface is the native engine's."""
 
     def __init__(
-        self, inputs: Sequence[ValueInfo], outputs: Sequence[ValueInfo], steps: Sequence[Step], held: Mapping[str, Any]
+        self,
+        inputs: Sequence[ValueInfo],
+        outputs: Sequence[ValueInfo],
+        steps: Sequence[Step],
+        held: Mapping[str, Any],
+        defaults: Mapping[str, Any],
     ) -> None:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self._steps = tuple(steps)
         self._held = dict(held)
+        self._defaults = dict(defaults)
         last = {name: number for number, step in enumerate(steps) for name in step.inputs}
         kept = {info.name for info in outputs}
         self._done_with = [
@@ -89,6 +95,7 @@ class SplitEngine:
         names = [info.name for info in self.inputs]
         hint = f"The model's inputs are {', '.join(names) or 'none'}."
         if isinstance(inputs, Mapping):
+            inputs = {**self._defaults, **inputs}
             missing = [name for name in names if name not in inputs]
             unknown = [str(name) for name in inputs if name not in names]
             if missing or unknown:

@@ -11,7 +11,7 @@ from onnx2torch_mlir.verification.comparison import (
     ulp_distance,
 )
 from onnx2torch_mlir.verification.divergence import Divergence, Turn
-from onnx2torch_mlir.verification.files import load_inputs, load_outputs
+from onnx2torch_mlir.verification.files import load_inputs, load_outputs, read_for
 from onnx2torch_mlir.verification.inputs import generate_inputs
 from onnx2torch_mlir.verification.leaves import leaves
 from onnx2torch_mlir.verification.reference import ReferenceRun, run_reference
@@ -36,6 +36,7 @@ __all__ = [
     "leaves",
     "load_inputs",
     "load_outputs",
+    "read_for",
     "run_reference",
     "statistics",
     "tolerance_of",

@@ -14,7 +14,8 @@ from onnx import numpy_helper
 
 from onnx2torch_mlir.diagnostics import Refusal, refuse
 from onnx2torch_mlir.hosting import settled
-from onnx2torch_mlir.model import Kind, LoadedModel, ValueType
+from onnx2torch_mlir.model import Kind, LoadedModel, ValueType, read
+from onnx2torch_mlir.model.sources import Source
 
 Array = np.ndarray[Any, Any]
 _PROTOS: dict[Kind, Any] = {Kind.SEQUENCE: onnx.SequenceProto, Kind.OPTIONAL: onnx.OptionalProto, Kind.MAP: onnx.MapProto}
@@ -47,6 +48,24 @@ def load_inputs(loaded: LoadedModel, path: str | os.PathLike[str]) -> dict[str, 
         hint = f"it has: {', '.join(arrays)}"
         raise refuse("O2M-U003", f"{path} has no array named {', '.join(missing)}", hint=hint, case=str(path))
     return {value.name: _assembled(value, value.name, arrays) for value in loaded.inputs}
+
+
+def read_for(model: Source, inputs: Any) -> LoadedModel:
+    """The model, with initializers that it lists as inputs too as run-time inputs where ``inputs`` (arrays by name, or the
+    path of an .npz) give them.
+
+    Raises:
+        Refusal: as `model.read`.
+    """
+    loaded = read(model)
+    if not loaded.overridable:
+        return loaded
+    given: Any = inputs if isinstance(inputs, Mapping) else ()
+    if isinstance(inputs, str | os.PathLike) and Path(inputs).suffix == ".npz" and Path(inputs).is_file():
+        found = _from_numpy(Path(inputs))
+        given = found if isinstance(found, dict) else ()
+    kept = [name for name in loaded.overridable if name in given]
+    return read(model, keep_overridable=kept) if kept else loaded
 
 
 def load_outputs(loaded: LoadedModel, folder: str | os.PathLike[str]) -> list[Any]:

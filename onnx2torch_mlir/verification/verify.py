@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx2torch_mlir.conversion import as_tensors
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, Report, Severity, refuse
 from onnx2torch_mlir.hosting import settled
-from onnx2torch_mlir.model import LoadedModel, read
+from onnx2torch_mlir.model import LoadedModel
 from onnx2torch_mlir.model.sources import Source
 from onnx2torch_mlir.program import prepare
 from onnx2torch_mlir.specs import SpecTable
@@ -22,7 +22,7 @@ from onnx2torch_mlir.verification import reproducer as reproducers
 from onnx2torch_mlir.verification.bisection import bisect
 from onnx2torch_mlir.verification.comparison import Comparison, Limits, compare_values, statistics
 from onnx2torch_mlir.verification.divergence import Divergence
-from onnx2torch_mlir.verification.files import load_inputs, load_outputs
+from onnx2torch_mlir.verification.files import load_inputs, load_outputs, read_for
 from onnx2torch_mlir.verification.inputs import generate_inputs
 from onnx2torch_mlir.verification.leaves import leaves
 from onnx2torch_mlir.verification.reference import run_reference
@@ -68,7 +68,7 @@ def verify(
     """
     report = Report() if report is None else report
     with report.stage("read"):
-        loaded = read(model)
+        loaded = read_for(model, inputs)
     given, limits = constants or {}, Limits(rtol, atol, ulp)
     with report.stage("inputs"):
         feeds, expected = _inputs(loaded, inputs, dims or {}, given, seed)

@@ -321,3 +321,38 @@ def test_an_image_network_at_every_size() -> None:
     proto = model(nodes, inputs=inputs, outputs=outputs, initializers=held)
     shapes = [(1, 8, 8), (2, 7, 9), (1, 1, 1), (3, 1, 6), (1, 16, 5), (0, 8, 8)]
     compared_at(proto, [{"x": rng.normal(size=(n, 3, h, w)).astype(np.float32)} for n, h, w in shapes])
+
+
+# --- initializers that are inputs too ---------------------------------------------------------------------------------
+
+
+def test_an_overridable_initializer_is_an_input_that_may_be_left_out(tmp_path: Any) -> None:
+    proto = model(
+        [node("Add", "x w", "t"), node("Mul", "t v", "y")],
+        inputs=[info("x"), info("w"), info("v")], initializers=[const("w", [1, 2]), const("v", [3, 4])],
+    )  # fmt: skip
+    w = np.array([7, 8], np.float32)
+    program = o2m.convert(proto, overridable=["w"])
+    for runnable in (program.compile(), program.eager()):
+        for feeds in ({"x": X}, {"x": X, "w": w}):
+            assert np.array_equal(runnable.run(feeds)[0], reference(proto, feeds)[0])
+        with pytest.raises(o2m.Refusal, match="O2M-U003"):
+            runnable.run({"w": w})
+    with pytest.raises(o2m.Refusal, match="O2M-U001"):
+        o2m.convert(proto, overridable=["x"])
+    # What the inputs of a verification give is given to both sides.
+    np.savez(tmp_path / "in.npz", x=X, w=w)
+    for inputs in ({"x": X, "w": w}, tmp_path / "in.npz"):
+        report = o2m.verify(proto, inputs, eager=True)
+        assert report.passed and list(report.inputs) == ["x", "w"]
+        assert report.outputs[0].ours.maximum == 4 * (2 + 8)
+
+
+def test_an_overridable_initializer_beside_strings() -> None:
+    proto = model(
+        [node("Add", "x w", "t"), node("Cast", "t", "s", to=T.STRING), node("Cast", "s", "y", to=T.FLOAT)],
+        inputs=[info("x"), info("w")], initializers=[const("w", [1, 2])],
+    )  # fmt: skip
+    engine = o2m.convert(proto, overridable=["w"]).eager()
+    for feeds in ({"x": X}, {"x": X, "w": X}):
+        assert np.array_equal(engine.run(feeds)[0], reference(proto, feeds)[0])
