@@ -31,6 +31,27 @@ def written_into(g: ProgramBuilder, past: Value, new: Value, filled: Dim) -> Val
     return g.cat([g.slice(past, 2, 0, filled), new, g.slice(past, 2, to_dim(filled + 1), past.shape[2])], 2)
 
 
+def by_beam(g: ProgramBuilder, cache: Value, indirection: Value) -> Value:
+    """Each step of ``cache`` [B W, heads, T, H] from the beam that ``indirection`` [B, W, M] names; the last is its own.
+
+    Raises:
+        Refusal: O2M-C005 for another rank, O2M-C006 for sizes that do not fit.
+    """
+    if indirection.rank != 3:
+        raise refuse("O2M-C005", f"a cache_indirection of rank {indirection.rank}, not 3", case="cache_indirection")
+    batch, beams, _ = indirection.shape
+    rows, total = cache.shape[0], cache.shape[2]
+    g.require_equal(rows, to_dim(batch * beams), "batches times beams of cache_indirection, and of the past")
+    last = to_dim(total - 1)
+    chosen = g.cast(g.slice(indirection, 2, 0, last), torch.int64)
+    first = g.reshape(g.mul(g.arange(0, batch), g.size_value(beams)), [batch, 1, 1])
+    source = g.reshape(g.add(chosen, first), [rows, last])
+    own = g.unsqueeze(g.arange(0, rows), 1)
+    step = g.unsqueeze(g.arange(0, total), 0)
+    moved = g.call("aten.index.Tensor", g.permute(cache, [0, 2, 1, 3]), [g.cat([source, own], 1), step])
+    return g.permute(moved, [0, 2, 1, 3])
+
+
 def check(g: ProgramBuilder, past: Value, new: Value) -> None:
     """The sizes of ``past`` are those of ``new``, but for its steps.
 

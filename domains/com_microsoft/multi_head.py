@@ -14,7 +14,7 @@ from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.domains.com_microsoft.attention_masks import attention_bias as fitting
 from onnx2torch_mlir.domains.com_microsoft.attention_masks import causal_mask, combined, key_mask
-from onnx2torch_mlir.domains.com_microsoft.key_value_cache import after_past, written_into
+from onnx2torch_mlir.domains.com_microsoft.key_value_cache import after_past, by_beam, written_into
 from onnx2torch_mlir.families.attention import merge_heads, scores, split_heads, weighed
 
 
@@ -35,21 +35,26 @@ def multi_head_attention(
     num_heads: int,
     scale: float | None = None,
     unidirectional: int = 0,
+    wanted: tuple[bool, ...] = (),
 ) -> tuple[Value, Value, Value, Value]:
     """[B, S, heads * size of a value], the keys and values with their past, and the scores with all that is added.
 
     ``query`` is [B, S, D]; ``key`` and ``value`` are [B, L, D], or [B, heads, L, H], which get no bias. With
     ``past_sequence_length`` the past is a buffer of which so many steps are filled, and the one new step is written behind
-    them. Computed in float32. Source: com.microsoft MultiHeadAttention.
+    them; ``cache_indirection`` says from which of the beams of a batch each of them comes. Computed in float32.
+    Source: com.microsoft MultiHeadAttention.
 
     Raises:
-        Refusal: O2M-C003 for packed operands and ``cache_indirection``, O2M-C005 for ranks, O2M-C006 for sizes that do not fit.
+        Refusal: O2M-C003 for packed operands and a past without a present, O2M-C005 for ranks, O2M-C006 for sizes that do
+            not fit.
     """
     dtype = query.dtype
     if query.rank != 3 or key is None or value is None or key.rank == 5:
         raise refuse("O2M-C003", "packed queries, keys and values, which onnxruntime's CPU kernel refuses", case="query")
-    if cache_indirection is not None:
-        raise refuse("O2M-C003", "cache_indirection, which onnxruntime's CPU kernel does not read", case="cache_indirection")
+    if (past_key is None) != (past_value is None):
+        raise refuse("O2M-C005", "past_key and past_value come together", case="past_key")
+    if past_key is not None and not all(wanted[1:3] + (False,) * (3 - len(wanted))):
+        raise refuse("O2M-C003", "a past without a present, which onnxruntime's CPU kernel never reads", case="past_key")
     if key.rank != value.rank or key.rank not in (3, 4):
         raise refuse("O2M-C005", f"key and value of ranks {key.rank} and {value.rank}, not both 3 or 4", case="key")
     query, key, value = project(g, query, key, value, bias, num_heads)
@@ -62,13 +67,56 @@ def multi_head_attention(
             key, value = presents
         else:
             presents = [written_into(g, old, new, past) for old, new in zip(pasts, (key, value), strict=True)]
-            key, value = (g.slice(item, 2, 0, to_dim(past + 1)) for item in presents)
+            filled = [g.slice(item, 2, 0, to_dim(past + 1)) for item in presents]
+            key, value = filled if cache_indirection is None else (by_beam(g, item, cache_indirection) for item in filled)
     else:
         presents = [key, value]
     extra = Extra(key_padding_mask, attention_bias, unidirectional == 1, mask_filter_value)
     output, products = attend(g, query, key, value, past, scale or None, extra)
     result = (output, presents[0], presents[1], products)
     return tuple(g.cast(item, dtype) for item in result)  # type: ignore[return-value]
+
+
+def decoder_masked_multi_head_attention(
+    g: ProgramBuilder,
+    query: Value,
+    key: Value | None = None,
+    value: Value | None = None,
+    mask_index: Value | None = None,
+    attention_bias: Value | None = None,
+    past_key: Value | None = None,
+    past_value: Value | None = None,
+    past_sequence_length: Size | None = None,
+    beam_width: Value | None = None,
+    cache_indirection: Value | None = None,
+    bias: Value | None = None,
+    *,
+    mask_filter_value: float = -10000.0,
+    num_heads: int,
+    output_qk: int = 0,
+    past_present_share_buffer: int = 0,
+    scale: float | None = None,
+    wanted: tuple[bool, ...],
+) -> tuple[Value, Value, Value, Value]:
+    """`multi_head_attention` for one step, whose past is a buffer; keys and values [B, heads, L, H] have no past.
+
+    ``beam_width`` is that of ``cache_indirection``. Source: com.microsoft DecoderMaskedMultiHeadAttention.
+
+    Raises:
+        Refusal: O2M-C003 for a past that is no buffer, and as there.
+    """
+    if query.rank == 3:
+        g.require_equal(query.shape[1], 1, "steps of DecoderMaskedMultiHeadAttention")
+    if past_key is not None and (not past_present_share_buffer or past_sequence_length is None):
+        raise refuse("O2M-C003", "a past that is no shared buffer, which onnxruntime refuses", case="past_key")
+    if mask_index is not None and mask_index.rank != 2:
+        raise refuse("O2M-C003", f"a mask of rank {mask_index.rank}, which onnxruntime refuses", case="mask_index")
+    result: tuple[Value, Value, Value, Value] = multi_head_attention(
+        g, query, key, value, bias, mask_index, attention_bias, past_key, past_value,
+        None if past_key is None else past_sequence_length, cache_indirection,
+        mask_filter_value=mask_filter_value, num_heads=num_heads, scale=scale, wanted=wanted,
+    )  # fmt: skip
+    return result
 
 
 @dataclass(frozen=True)
