@@ -77,7 +77,7 @@ def matmul_n_bits(
     rows = g.cast(a, torch.float32)
     packs = b.is_known and g_idx is None and offsets.dtype is torch.uint8
     if accuracy_level == 4 and packs and (bits != 2 or block_size in (32, 64, 128)):
-        rows = _in_8_bits(g, rows, K, block_size)
+        rows = in_8_bits(g, rows, K, block_size)
     result = g.matmul(rows, g.transpose(weights, 0, 1))
     if bias is not None:
         result = g.add(result, g.cast(bias, torch.float32))
@@ -94,7 +94,7 @@ def _zero_points(g: ProgramBuilder, zero_points: Value | None, rows: int, blocks
     return g.slice(whole, 1, 0, blocks)
 
 
-def _in_8_bits(g: ProgramBuilder, x: Value, size: int, block_size: int) -> Value:
+def in_8_bits(g: ProgramBuilder, x: Value, size: int, block_size: int) -> Value:
     """``x`` [..., size], each block rounded to 127 steps either way of its largest magnitude."""
     blocks = -(-size // block_size)
     lead = x.shape[:-1]
