@@ -1,0 +1,57 @@
+"""GroupQueryAttention: first calls, further ones and single steps over caches of all kinds, against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.domains.com_microsoft.test_attention import NO, floats, holds, ints, narrow
+from tests.one_node import Array
+
+N, K, H = 4, 2, 16
+"""Heads of queries and of keys, and the size of a head."""
+B, S, P = 2, 4, 6
+"""Batch, steps of a first call, and room of the past."""
+FIRST: list[Array | None] = [floats(B, S, N * H), floats(B, S, K * H), floats(B, S, K * H)]
+NEXT: list[Array | None] = [floats(B, 1, N * H), floats(B, 1, K * H), floats(B, 1, K * H)]
+ONE = [None if item is None else item[:1] for item in FIRST]
+PAST: list[Array | None] = [floats(B, K, P, H), floats(B, K, P, H)]
+ONE_PAST = [None if item is None else item[:1] for item in PAST]
+TABLES: list[Array | None] = [floats(32, 8), floats(32, 8)]
+FULL, PADDED = [ints(3, 3), np.array(S, np.int32)], [ints(3, 1), np.array(S, np.int32)]
+IN_ROOM, BEHIND = [ints(3, 4), np.array(5, np.int32)], [ints(3, 6), np.array(7, np.int32)]
+
+CASES: dict[str, tuple[list[Array | None], dict[str, Any]]] = {
+    "first call, one batch shorter": ([*FIRST, None, None, *PADDED], {}),
+    "first call into room": ([*FIRST, *PAST, *PADDED], {}),
+    "step in room": ([*NEXT, *PAST, *IN_ROOM], {}),
+    "step behind the past": ([*NEXT, *PAST, *BEHIND], {}),
+    "several steps behind the past": ([*ONE, *ONE_PAST, ints(9), ints(10)], {}),
+    "packed": ([floats(B, 1, (N + 2 * K) * H), None, None, *PAST, *IN_ROOM, *TABLES], {"do_rotary": 1}),
+    "rotary positions": ([*FIRST, None, None, *PADDED, *TABLES], {"do_rotary": 1, "rotary_interleaved": 1}),
+    "positions of a first call": (
+        [*FIRST, None, None, *FULL, *TABLES, ints([2, 1, 7, 3], [5, 6, 7, 8], dtype=np.int64)],
+        {"do_rotary": 1},
+    ),
+    "positions of a step": ([*NEXT, *PAST, *IN_ROOM, *TABLES, ints([9], [3], dtype=np.int64)], {"do_rotary": 1}),
+    "bias of scores, cap": ([*NEXT, *PAST, *IN_ROOM, *NO * 3, floats(B, N, 1, 5)], {"softcap": 2.0, "scale": 0.2}),
+    "sinks": ([*FIRST, None, None, *FULL, *NO * 4, floats(N)], {}),
+    "smooth, window": ([*FIRST, None, None, *PADDED], {"smooth_softmax": 1, "local_window_size": 2}),
+    "not causal": ([*NEXT, *PAST, *IN_ROOM], {"causal": 0}),
+    "half precision": (narrow(*NEXT, *PAST, *IN_ROOM, *TABLES), {"do_rotary": 1}),
+    "as many keys": ([FIRST[0], floats(B, S, N * H), floats(B, S, N * H), None, None, *FULL], {"kv_num_heads": N}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_group_query_attention(case):
+    inputs, attributes = CASES[case]
+    holds("GroupQueryAttention", *inputs, outputs=3, **{"num_heads": N, "kv_num_heads": K, **attributes})
+
+
+@pytest.mark.parametrize("mode", [1, 2])
+def test_scores_and_weights(mode):
+    inputs = [*FIRST, None, None, *FULL]
+    holds("GroupQueryAttention", *inputs, outputs=4, num_heads=N, kv_num_heads=K, qk_output=mode, softcap=1.5, expected=None)

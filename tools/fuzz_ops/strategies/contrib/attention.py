@@ -1,0 +1,261 @@
+"""Attention as onnxruntime fuses it, with masks, caches and rotary positions, and what generation of text needs beside it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tools.fuzz_ops.draw import Draw
+
+_FLOATS = ("float", "float16")
+
+
+def _mask(d: Draw, name: str, batch: int, steps: int, keys: int, *, starts: bool = False) -> None:
+    """None, ends, a mask of keys or one of queries and keys; every query sees a key."""
+    kind = d.choose(("none", "ends", "keys", "both") + (("starts",) if starts else ()))
+    if kind == "none" or not keys:
+        d.give(name, None)
+    elif kind in ("ends", "starts"):
+        found = d.indices("int32", (batch,), keys, negative=False) + 1
+        d.give(name, np.concatenate([found, np.maximum(found - 2, 0)]) if kind == "starts" else found)
+    else:
+        shape = (batch, keys) if kind == "keys" else (batch, steps, keys)
+        found = d.indices("int32", shape, 2, negative=False)
+        found[..., -1:] = 1
+        d.give(name, found)
+
+
+def multi_head(d: Draw) -> None:
+    """MultiHeadAttention: masks, biases, a past, keys of another length and with heads of their own."""
+    batch, steps, heads, size = d.size(1, 3), d.size(1, 5), d.integer(1, 3), d.size(1, 5)
+    past = d.size(0, 4) if d.one_in(3) else None
+    own = past is not None or d.flag()
+    keys, value_size = (steps, size) if own else (d.size(1, 5), d.size(1, 5))
+    headed = not own and d.one_in(4)
+    d.attributes["num_heads"] = heads
+    d.attribute("scale", 0.5)
+    d.attribute("unidirectional", 1, 0)
+    d.attribute("mask_filter_value", -3.0)
+    d.broadcasts = True
+    d.tensor("query", (batch, steps, heads * size), low=-2, high=2, only=_FLOATS)
+    value_size = size if headed else value_size
+    for name, width in (("key", size), ("value", value_size)):
+        d.tensor(name, (batch, heads, keys, width) if headed else (batch, keys, heads * width), low=-2, high=2)
+    if d.flag():
+        d.tensor("bias", (heads * (2 * size + value_size),), low=-1, high=1)
+    else:
+        d.give("bias", None)
+    total = keys + (past or 0)
+    _mask(d, "key_padding_mask", batch, steps, total)
+    if d.flag():
+        d.tensor("attention_bias", (d.choose((batch, 1)), d.choose((heads, 1)), steps, total), low=-2, high=2)
+    else:
+        d.give("attention_bias", None)
+    if past is not None:
+        for name in ("past_key", "past_value"):
+            d.tensor(name, (batch, heads, past, size), low=-2, high=2)
+    d.outputs = (True, True, True) if past is not None else (True,)
+
+
+def attention(d: Draw) -> None:
+    """Attention: all masks, values of another size, a past."""
+    batch, steps, width, heads, size = d.size(1, 3), d.size(1, 5), d.size(1, 7), d.integer(1, 3), d.size(1, 5)
+    past = d.size(0, 4) if d.one_in(3) else None
+    value_size = size
+    if past is None and d.one_in(3):
+        value_size = d.size(1, 5)
+        d.attributes["qkv_hidden_sizes"] = [heads * size, heads * size, heads * value_size]
+    whole = heads * (2 * size + value_size)
+    d.attributes["num_heads"] = heads
+    d.attribute("scale", 0.5)
+    d.attribute("unidirectional", 1, 0)
+    d.attribute("mask_filter_value", -3.0)
+    d.broadcasts = True
+    d.tensor("input", (batch, steps, width), low=-2, high=2, only=_FLOATS)
+    d.tensor("weights", (width, whole), low=-1, high=1, known=d.flag())
+    d.tensor("bias", (whole,), low=-1, high=1, known=d.flag())
+    _mask(d, "mask_index", batch, steps, steps + (past or 0), starts=True)
+    if past is not None:
+        d.tensor("past", (2, batch, heads, past, size), low=-2, high=2)
+    elif d.flag():
+        d.give("past", None)
+        d.tensor("attention_bias", (d.choose((batch, 1)), d.choose((heads, 1)), steps, steps), low=-2, high=2)
+    d.outputs = (True, True) if past is not None or (size == value_size and d.flag()) else (True,)
+
+
+def quantized(d: Draw) -> None:
+    """QAttention: parameters for the whole matrix or per column."""
+    batch, steps, width, heads, size = d.size(1, 3), d.size(1, 5), d.size(1, 7), d.integer(1, 3), d.size(1, 5)
+    past = d.size(1, 4) if d.one_in(3) else None
+    d.attributes["num_heads"] = heads
+    d.attribute("unidirectional", 1, 0)
+    columns = 3 * heads * size
+    each = () if d.flag() else (columns,)
+    d.tensor("input", (batch, steps, width), only=("uint8",))
+    # Larger weights overflow the pairs of products that onnxruntime sums in 16 bits.
+    weights = d.array(d.dtype("T2"), (width, columns))
+    d.give("weight", np.clip(weights, -40, 40) if weights.dtype == np.int8 else weights)
+    d.tensor("bias", (columns,), low=-1, high=1, only=("float",))
+    d.tensor("input_scale", (), low=0.001, high=0.01)
+    d.tensor("weight_scale", each, low=0.001, high=0.01)
+    _mask(d, "mask_index", batch, steps, steps + (past or 0), starts=True)
+    if d.flag():
+        d.give("input_zero_point", d.indices("uint8", (), 255, negative=False))
+        d.give("weight_zero_point", d.indices(d.dtype("T2"), each, 9, negative=False))
+    else:
+        d.give("input_zero_point", None)
+        d.give("weight_zero_point", None)
+    if past is not None:
+        d.tensor("past", (2, batch, heads, past, size), low=-2, high=2)
+    d.outputs = (True, True) if past is not None else (True,)
+
+
+def group_query(d: Draw) -> None:
+    """GroupQueryAttention: first calls and steps, caches with and without room, rotary positions, windows, sinks."""
+    kv_heads, group, size = d.integer(1, 2), d.integer(1, 3), d.choose((16, 32, 8))
+    heads, batch = kv_heads * group, d.size(1, 3)
+    first = d.flag()
+    room = d.size(1, 7)
+    steps = d.size(1, 5) if first else 1
+    lengths = d.indices("int32", (batch,), steps if first else room, negative=False)
+    cached = not first or d.flag()
+    total = steps if first else d.choose((int(lengths.max()) + 1, room))
+    if not first and d.flag():
+        total, lengths = room + 1, d.indices("int32", (batch,), room + 1, negative=False)
+    d.attributes |= {"num_heads": heads, "kv_num_heads": kv_heads}
+    d.attribute("scale", 0.2)
+    d.attribute("softcap", 2.0, 0.0)
+    d.attribute("smooth_softmax", 1, 0)
+    if d.attribute("causal", 0, 1) != 0:
+        d.attribute("local_window_size", 2, 1, -1)
+    d.broadcasts = True
+    packed = d.flag()
+    widths = ((heads + 2 * kv_heads) * size,) if packed else (heads * size, kv_heads * size, kv_heads * size)
+    for name, width in zip(("query", "key", "value"), widths, strict=False):
+        d.tensor(name, (batch, steps, width), low=-2, high=2, only=_FLOATS)
+    if cached:
+        kind = d.dtype("T")
+        for name in ("past_key", "past_value"):
+            d.give(name, d.array(kind, (batch, kv_heads, room, size), -2, 2))
+    d.give("seqlens_k", lengths)
+    d.give("total_sequence_length", np.array(total, np.int32))
+    if size % 16 == 0 and d.flag():
+        d.attributes["do_rotary"] = 1
+        d.attribute("rotary_interleaved", 1, 0)
+        rows, angles = total + steps + 3, d.choose((size // 2, 8))
+        for name in ("cos_cache", "sin_cache"):
+            d.tensor(name, (rows, angles), low=-1, high=1)
+        if d.flag():
+            d.give("position_ids", d.indices("int64", (batch, steps), 4, negative=False))
+    if d.one_in(3):
+        d.tensor("attention_bias", (d.choose((batch, 1)), d.choose((heads, 1)), steps, total), low=-2, high=2)
+    if d.one_in(3):
+        d.tensor("head_sink", (heads,), low=-2, high=2)
+    d.outputs = (True, True, True)
+
+
+def rotary(d: Draw) -> None:
+    """RotaryEmbedding and MRotaryEmbedding: whole and partial heads, both layouts, positions of all kinds."""
+    batch, heads, steps, half = d.size(1, 3), d.integer(1, 3), d.size(1, 5), d.integer(1, 5)
+    three = d.version.op == "MRotaryEmbedding"
+    turned = d.integer(1, half) if d.flag() else half
+    packed = d.flag()
+    if turned != half:
+        d.attributes["rotary_embedding_dim"] = 2 * turned
+    if turned != half or three or d.flag():
+        d.attributes["num_heads"] = heads
+    d.attribute("interleaved", 1, 0)
+    d.tensor("input", (batch, steps, heads * 2 * half) if packed else (batch, heads, steps, 2 * half), only=_FLOATS)
+    rows = steps + d.integer(0, 3)
+    if three:
+        height = d.integer(0, turned)
+        width = d.integer(0, turned - height)
+        d.attributes["mrope_section"] = [turned - height - width, height, width]
+        d.attribute("mrope_layout", 1, 0)
+        d.give("position_ids", d.indices("int64", (3, batch, steps), rows, negative=False))
+    elif d.flag():
+        d.give("position_ids", d.indices("int64", (1,), rows - steps + 1, negative=False))
+    else:
+        d.give("position_ids", d.indices("int64", (batch, steps), rows, negative=False))
+    for name in ("cos_cache", "sin_cache"):
+        d.tensor(name, (rows, turned), low=-1, high=1)
+
+
+def linear(d: Draw) -> None:
+    """LinearAttention: all rules, more heads of queries or of keys, with and without a state."""
+    batch, steps, heads, times, size, value_size = (d.size(1, 3), d.size(1, 5), d.integer(1, 2), d.integer(1, 3), 3, 2)
+    queries, keys = (heads * times, heads) if d.flag() else (heads, heads * times)
+    rule = d.attribute("update_rule", "linear", "gated", "delta", "gated_delta") or "gated_delta"
+    d.attributes |= {"q_num_heads": queries, "kv_num_heads": keys}
+    d.attribute("scale", 0.5)
+    d.tensor("query", (batch, steps, queries * size), low=-1, high=1, only=("float",))
+    d.tensor("key", (batch, steps, keys * size), low=-0.5, high=0.5)
+    d.tensor("value", (batch, steps, keys * value_size), low=-1, high=1)
+    if d.flag():
+        d.tensor("past_state", (batch, keys, size, value_size), low=-1, high=1, only=("float",))
+    else:
+        d.types["S"] = "float"
+        d.give("past_state", None)
+    d.broadcasts = True
+    if "gated" in rule:
+        d.tensor("decay", (batch, steps, keys * d.choose((1, size))), low=-1, high=0)
+    else:
+        d.give("decay", None)
+    if "delta" in rule:
+        d.tensor("beta", (batch, steps, d.choose((keys, 1))), low=0, high=1)
+    d.outputs = (True, True)
+
+
+def gate(d: Draw) -> None:
+    """LinearAttentionGate: with and without the second output."""
+    shape = (d.size(1, 3), d.size(1, 5), d.size(1, 4))
+    d.tensor("a", shape, only=_FLOATS)
+    d.tensor("dt_bias", shape[2:], low=-2, high=2)
+    d.tensor("decay_scale", shape[2:], low=-2, high=0)
+    if d.flag():
+        d.tensor("b", shape)
+        d.outputs = (True, True)
+
+
+def causal_convolution(d: Draw) -> None:
+    """CausalConvWithState: both layouts, dilated."""
+    batch, length, kernel, channels = d.size(1, 3), d.size(1, 7), d.size(1, 4), (d.size(1, 4),)
+    last = d.attribute("channels_last", 1, 0)
+    if last and d.flag():
+        channels = (*channels, d.size(1, 3))
+    before = (kernel - 1) * (d.attribute("dilation", 2, 1, 3) or 1)
+    d.attribute("activation", "silu", "swish", "none")
+
+    def shape(steps: int) -> tuple[int, ...]:
+        return (batch, steps, *channels) if last else (batch, *channels, steps)
+
+    count = int(np.prod(channels))
+    d.tensor("input", shape(length), low=-2, high=2, only=("float",))
+    d.tensor("weight", (count, 1, kernel), low=-1, high=1, known=d.flag())
+    for name, sizes in (("bias", (count,)), ("past_state", shape(before))):
+        if d.flag():
+            d.tensor(name, sizes, low=-2, high=2)
+        else:
+            d.give(name, None)
+    d.outputs = (True, True)
+
+
+def repeated(d: Draw) -> None:
+    """NGramRepeatBlock: texts of few words."""
+    batch, words = d.size(1, 3), d.size(2, 5)
+    d.attributes["ngram_size"] = d.integer(1, 4)
+    d.give("input_ids", d.indices("int64", (batch, d.size(1, 11)), words, negative=False))
+    d.tensor("scores", (batch, words))
+
+
+STRATEGIES = {
+    "Attention": attention,
+    "CausalConvWithState": causal_convolution,
+    "GroupQueryAttention": group_query,
+    "LinearAttention": linear,
+    "LinearAttentionGate": gate,
+    "MRotaryEmbedding": rotary,
+    "MultiHeadAttention": multi_head,
+    "NGramRepeatBlock": repeated,
+    "QAttention": quantized,
+    "RotaryEmbedding": rotary,
+}
