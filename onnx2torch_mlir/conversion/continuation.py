@@ -96,12 +96,12 @@ class _Continuation:
 
     def alone(self, g: ProgramBuilder, condition: Value, reference: NodeRef) -> bool:
         """The other branch, where what follows contradicts itself after one; which is asserted not to be taken."""
-        impossible = next((number for number, refusal in self._refused.items() if _contradicts(refusal)), None)
+        impossible = next((number for number, refusal in self._refused.items() if _contradictions(refusal)), None)
         if impossible is None:
             return False
         converter = self._converter
         before = len(converter.findings)
-        finding = next(item for item in self._refused[impossible].findings if item.code in CONTRADICTIONS)
+        finding = _contradictions(self._refused[impossible])[0]
         taken, other = ("true", "false") if impossible else ("false", "true")
         reason = f"after the branch if {other}, {finding.node}: {finding.reason}"
         number = g.item(g.cast(condition, torch.int64))
@@ -131,8 +131,8 @@ class _Continuation:
             raise Refusal(found)
 
 
-def _contradicts(refusal: Refusal) -> bool:
-    return any(finding.code in CONTRADICTIONS for finding in refusal.findings)
+def _contradictions(refusal: Refusal) -> list[Finding]:
+    return [item for item in refusal.findings if item.code in CONTRADICTIONS and item.severity is Severity.ERROR]
 
 
 def _is_of(finding: Finding, place: str, index: int) -> bool:

@@ -31,6 +31,7 @@ from tools.corpus.registry import subject
 from tools.corpus.result import Held, Result
 from tools.corpus.spread import References
 from tools.corpus.subject import Subject
+from tools.corpus.suppression import WithSuppression
 
 
 def make(module: str, name: str, fresh: bool = False) -> str:
@@ -52,7 +53,7 @@ def make(module: str, name: str, fresh: bool = False) -> str:
 
 def _definition(item: Subject, module: str) -> str:
     """What the model is made by: the package it comes in; or the modules that list it and that hold the function."""
-    if isinstance(item.make, Shipped):
+    if isinstance(item.make, Shipped | WithSuppression):
         return repr(item.make)
     function = inspect.unwrap(getattr(item.make, "func", item.make))
     files = dict.fromkeys([inspect.getfile(importlib.import_module(module)), inspect.getfile(function)])

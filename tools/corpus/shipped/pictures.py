@@ -5,6 +5,7 @@ from __future__ import annotations
 from tools.corpus.feeds import picture
 from tools.corpus.fetch import Shipped
 from tools.corpus.subject import Subject
+from tools.corpus.suppression import WithSuppression
 
 SUBJECTS: tuple[Subject, ...] = (
     Subject(
@@ -14,6 +15,15 @@ SUBJECTS: tuple[Subject, ...] = (
         Shipped("pip", "nudenet", "3.4.2", "nudenet/320n.onnx"),
         ({"batch": 1, "height": 320, "width": 320}, {"batch": 2, "height": 96, "width": 160}),
         {"images": picture("batch", 3, "height", "width")},
+    ),
+    Subject(
+        "nudenet-yolov8-suppressed",
+        "torch.onnx 2.3 (ultralytics), NonMaxSuppression appended",
+        "shipped",
+        WithSuppression(Shipped("pip", "nudenet", "3.4.2", "nudenet/320n.onnx"), "output0", score=0.0005),
+        ({"batch": 1, "height": 160, "width": 160}, {"batch": 2, "height": 96, "width": 128}),
+        {"images": picture("batch", 3, "height", "width")},
+        note="chosen boxes have to be the same ones in the same order",
     ),
     Subject(
         "ddddocr-yolox",
