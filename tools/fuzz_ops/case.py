@@ -14,6 +14,9 @@ from onnx2torch_mlir.specs import DEFAULT_DOMAIN
 
 Array = np.ndarray[Any, Any]
 
+ADDED = "com.microsoft.onnx"
+"""The ledger's name of what onnxruntime adds to the default domain; its nodes are of that domain."""
+
 
 @dataclass(frozen=True)
 class Given:
@@ -96,7 +99,7 @@ class Case:
 
     def model(self) -> onnx.ModelProto:
         """The model of one node; the outputs have the element types that ONNX infers, and no declared shapes."""
-        domain = "" if self.domain == DEFAULT_DOMAIN else self.domain
+        domain = "" if self.domain in (DEFAULT_DOMAIN, ADDED) else self.domain
         around = self.around
         names = [f"in{index}" if item is not None else "" for index, item in enumerate(self.inputs)]
         for index, name in around.links:

@@ -24,6 +24,7 @@ from tools.fuzz_ops.strategies import (
     training,
     windows,
 )
+from tools.fuzz_ops.strategies.contrib import layouts
 
 _MODULES = (
     *(elementwise, reduction, movement, windows, algebra, indexing, image, networks),
@@ -36,6 +37,8 @@ STRATEGIES: dict[str, dict[str, Strategy]] = {
     DEFAULT_DOMAIN: {op: strategy for module in _MODULES for op, strategy in module.STRATEGIES.items()},
     "ai.onnx.ml": dict(learning.STRATEGIES),
     "com.microsoft": dict(contrib.STRATEGIES),
+    "com.microsoft.nchwc": dict(layouts.BLOCKED),
+    "com.microsoft.onnx": dict(layouts.KEPT),
     "ai.onnx.preview": dict(training.PREVIEW),
     "ai.onnx.preview.training": dict(training.STRATEGIES),
 }
