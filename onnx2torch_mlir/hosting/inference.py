@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import onnx
 import onnx_ir as ir
@@ -18,6 +18,10 @@ _SMALL = 1024
 
 _ROWS_OF_ONE = ("CastMap", "DictVectorizer")
 """Operators of ai.onnx.ml whose result onnxruntime gives as one row, and for which ONNX infers no rank."""
+
+
+_ONE_AXIS_MORE = {("com.microsoft", "Tokenizer")}
+"""Operators on the host that give an axis more than they take, of domains whose shapes ONNX does not infer."""
 
 
 def inferred_types(loaded: LoadedModel, ledger: Ledger) -> dict[str, ValueType]:
@@ -47,6 +51,7 @@ def inferred_types(loaded: LoadedModel, ledger: Ledger) -> dict[str, ValueType]:
         for claim in claims
         if claim.name and claim.kind is Kind.TENSOR and claim.dtype is not None
     )
+    _state_unknown_operators(proto.graph, ledger, loaded.opsets)
     inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
     found = {value.name: _settled(value_type(value.name, value.type)) for value in _values(inferred.graph)}
     for node in inferred.graph.node:
@@ -58,6 +63,31 @@ def inferred_types(loaded: LoadedModel, ledger: Ledger) -> dict[str, ValueType]:
                 if name in found:
                     found[name] = _of_one_row(found[name], node)
     return found | {name: value for name, value in declared.items() if name not in found}
+
+
+def _state_unknown_operators(graph: onnx.GraphProto, ledger: Ledger, opsets: Mapping[str, int]) -> None:
+    """Declare the element types of what operators give that ONNX has no schema of, as far as their schemas here say them.
+
+    ONNX's inference of some operators (LabelEncoder of ai.onnx.ml) ends the process where an input has no type at all.
+    """
+    found = {value.name: value_type(value.name, value.type) for value in (*graph.input, *graph.value_info)}
+    found |= {tensor.name: ValueType(tensor.name, Kind.TENSOR, ir.DataType(tensor.data_type)) for tensor in graph.initializer}
+    for node in graph.node:
+        foreign = not onnx.defs.has(node.op_type, domain=node.domain)
+        for described in declared_types(node, found, ledger, opsets.get(node.domain)):
+            if described.name not in found:
+                described = _with_rank(described, node, found)
+                found[described.name] = described
+                if foreign:
+                    graph.value_info.append(onnx.ValueInfoProto(name=described.name, type=described.to_proto()))
+
+
+def _with_rank(described: ValueType, node: onnx.NodeProto, found: Mapping[str, ValueType]) -> ValueType:
+    """What an operator on strings of another domain gives, with the rank that it has."""
+    given = found.get(node.input[0]) if node.input else None
+    if (node.domain, node.op_type) in _ONE_AXIS_MORE and given is not None and given.shape is not None:
+        return dataclasses.replace(described, shape=(None,) * (len(given.shape) + 1))
+    return described
 
 
 def _values(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:

@@ -27,3 +27,15 @@ def test_what_follows_an_operator_of_another_domain_is_typed():
         agraph (float[N] x) => (float y) { a = com.microsoft.Gelu(x)  b = com.microsoft.QuickGelu(a)  y = Identity(b) }"""
     types = inferred_types(read(onnx.parser.parse_model(text)), default_ledger())
     assert types["a"].dtype is types["b"].dtype is ir.DataType.FLOAT
+
+
+def test_an_encoder_after_an_operator_that_onnx_does_not_know():
+    """ONNX's inference of LabelEncoder ends the process where its input has no type; the words have one more axis."""
+    text = """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1, "ai.onnx.ml" : 2]>
+        agraph (string[N] x) => (int64[N, D] y) {
+            words = com.microsoft.Tokenizer <mark = 0, mincharnum = 1, pad_value = "#", separators = [" "]> (x)
+            y = ai.onnx.ml.LabelEncoder <keys_strings = ["a", "b"], values_int64s = [1, 2]> (words)
+        }"""
+    model = onnx.parser.parse_model(text)
+    types = inferred_types(read(model), default_ledger())
+    assert types["words"] == ValueType("words", Kind.TENSOR, ir.DataType.STRING, (None, None))

@@ -30,20 +30,20 @@ WORDS = int32s(3, 1, 4, 1, 5, 2, 6, 2, 7, 1, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 2,
 EMBEDDING = [reals(6, 1, 3, 5), reals(6), reals(9, 5)]
 REGIONS = np.array([[0, 0, 1, 1], [0.1, 0.2, 0.8, 0.9], [-0.2, 0.1, 0.5, 1.3], [0.9, 0.9, 0.1, 0.2]], np.float32)
 IMAGES = int32s(0, 1, 1, 0)
-KERNEL = {"kernel_shape": [3, 3]}
+KERNEL, STEPS = {"kernel_shape": [3, 3]}, {"strides": [2, 1]}
 DYNAMIC = {"native": True, "dynamic": True}
 STATIC = {"native": True}
 
 CASES: list[tuple[str, list[Any], dict[str, Any], dict[str, Any]]] = [
     ("ConvTransposeWithDynamicPads", [X, W, PADS, B], {"strides": [2, 1]}, STATIC),
-    ("ConvTransposeWithDynamicPads", [X, W, PADS, B], {**KERNEL, "strides": [2, 1], "output_padding": [1, 0]}, {"dynamic": True}),
+    ("ConvTransposeWithDynamicPads", [X, W, PADS, B], {**KERNEL, **STEPS, "output_padding": [1, 0]}, {"dynamic": True}),
     ("ConvTransposeWithDynamicPads", [X, W, PADS, B], {"strides": [2, 1], "dilations": [1, 2]}, {"known": [2]}),
     ("MaxpoolWithMask", [X, MASK], {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 1, 1, 0]}, STATIC),
     ("MaxpoolWithMask", [X[:, :, 0], MASK[:, :, 0]], {"kernel_shape": [3], "pads": [1, 1]}, {}),
     ("MaxpoolWithMask", [X[..., None] * reals(4), MASK[..., None] + int32s(0, 1, 0, 2)], {"kernel_shape": [2, 2, 3]}, {}),
     ("MaxpoolWithMask", [X, 0 * MASK], {"kernel_shape": [2, 2]}, {}),
     ("WordConvEmbedding", [WORDS, *EMBEDDING], {}, STATIC),
-    ("WordConvEmbedding", [WORDS, *EMBEDDING], {"embedding_size": 6, "conv_window_size": 3}, {**DYNAMIC, "known": [1, 2, 3]}),
+    ("WordConvEmbedding", [WORDS, *EMBEDDING], {"embedding_size": 6}, {**DYNAMIC, "known": [1, 2, 3]}),
     ("SampleOp", [X], {}, {}),
     ("ExpandDims", [X, int32s(-1)[0]], {}, {"known": [1], "dynamic": True}),
     ("ExpandDims", [X, int32s(1)[0]], {}, {"known": [1]}),

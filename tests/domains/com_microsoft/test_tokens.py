@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
+import onnx2torch_mlir as o2m
 from tests.one_node import agrees
 
 RNG = np.random.default_rng(4)
@@ -110,3 +113,22 @@ def test_bifurcation_detector(current: Any, start: int, predicted: Any, sizes: t
         max_ngram_size=sizes[1],
         **EXACT,
     )
+
+
+def test_strings_run_on_the_host() -> None:
+    """Tokenizer, and hashes of strings; what follows them is native."""
+    text = """<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1, "ai.onnx.ml" : 2]>
+        agraph (string[N] x) => (float s, uint32[N] hashes) {
+            words = com.microsoft.Tokenizer <mark = 1, mincharnum = 1, pad_value = "#", separators = [" "]> (x)
+            codes = ai.onnx.ml.LabelEncoder <keys_strings = ["a", "b", "#"], values_int64s = [1, 2, 3]> (words)
+            numbers = Cast <to = 1> (codes)
+            s = ReduceSum <keepdims = 0> (numbers)
+            hashes = com.microsoft.MurmurHash3 (x)
+        }"""
+    model = onnx.parser.parse_model(text)
+    x = np.array(["a b", "b c a d"], object)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    program = o2m.convert(model)
+    assert {finding.node.op_type for finding in program.report.findings if finding.node} >= {"Tokenizer", "MurmurHash3"}
+    for ours, theirs in zip(o2m.compile(program).run([x]), session.run(None, {"x": x}), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
