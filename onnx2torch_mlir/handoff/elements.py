@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch_mlir import ir
+
+_RESOURCE = re.compile(r"dense_resource<(\w+)>")
 
 SMALL_BYTES = 256
 """Tensors up to this size are written as ``dense<...>``, which passes can fold and people can read."""
@@ -70,3 +73,33 @@ def elements(tensor: torch.Tensor, name: str, element_type: ir.Type | None = Non
     with ir.Location.unknown():
         tensor_type = ir.RankedTensorType.get(shape, mlir_type)
     return ir.DenseResourceElementsAttr.get_from_buffer(array, name, tensor_type, alignment=_ALIGNMENT)
+
+
+Absent = dict[str, tuple[str, torch.Tensor]]
+"""Weights that were left out of a module: their names and data, by the names of the resources that stand for them."""
+
+
+def absent_elements(tensor: torch.Tensor, name: str, absent: Absent) -> ir.Attribute:
+    """`elements` without the data, which go to ``absent``: a resource that passes move and do not look into."""
+    resource = f"weight_{len(absent)}"
+    absent[resource] = (name, tensor)
+    sizes = "x".join(map(str, (*tensor.shape, ELEMENT_TYPES[tensor.dtype]())))
+    return ir.Attribute.parse(f"dense_resource<{resource}> : tensor<{sizes}>")
+
+
+def fill_elements(operation: Any, absent: Absent) -> None:
+    """Give the `absent_elements` in ``operation``, and in all within it, their data.
+
+    What moved them may have changed their shape, and the sign of their type; their bytes are the same.
+    """
+    for key, value in list(operation.attributes.items()):
+        # The bindings see in a resource without data just an attribute.
+        found = _RESOURCE.match(str(value)) if type(value) in (ir.Attribute, ir.DenseResourceElementsAttr) else None
+        if found is not None and found[1] in absent:
+            name, tensor = absent[found[1]]
+            resource = ir.DenseResourceElementsAttr.get_from_buffer(as_array(tensor), name, value.type, alignment=_ALIGNMENT)
+            operation.attributes[key] = resource
+    for region in operation.regions:
+        for block in region:
+            for inner in block.operations:
+                fill_elements(inner.operation, absent)

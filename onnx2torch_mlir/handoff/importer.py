@@ -15,13 +15,15 @@ from torch_mlir.dialects import func
 from torch_mlir.extras.fx_importer import FxImporter, FxImporterHooks, GraphNodeImporter, RangeConstraint
 
 from onnx2torch_mlir.handoff.control_flow import import_cond, import_scan, import_while_loop
-from onnx2torch_mlir.handoff.elements import elements
+from onnx2torch_mlir.handoff.elements import Absent, absent_elements, elements
 from onnx2torch_mlir.handoff.respell import RESPELLINGS
 from onnx2torch_mlir.handoff.symbolic import SCALAR_OPERATIONS, scalar_kind
 from onnx2torch_mlir.handoff.types import CoreContextCache
 
 aten = torch.ops.aten
 
+LARGE_BYTES = 64 << 10
+"""Of a literal that may be left without data."""
 
 _FAILURES = (NotImplementedError, AssertionError, LookupError, TypeError, ValueError, RuntimeError, AttributeError)
 """What upstream's importer raises for what it does not know."""
@@ -36,10 +38,14 @@ class NotCarriedError(Exception):
 
 
 class WeightHooks(FxImporterHooks):  # type: ignore[misc]
-    """Resolves the program's weights to literals that point into the tensors' own memory."""
+    """Resolves the program's weights to literals that point into the tensors' own memory.
 
-    def __init__(self) -> None:
+    Where ``absent`` is given, literals of more than `LARGE_BYTES` have no data; it takes these.
+    """
+
+    def __init__(self, absent: Absent | None = None) -> None:
         self._literals: dict[Any, Any] = {}
+        self._absent = absent
 
     def resolve_input(self, gni: CoreNodeImporter, value: Any, info: Any) -> Any:
         """One literal per weight, named after it."""
@@ -56,10 +62,15 @@ class WeightHooks(FxImporterHooks):  # type: ignore[misc]
         key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype) if tensor.numel() else object()
         attribute = self._literals.get(key)
         if attribute is None:
-            attribute = self._literals[key] = elements(tensor, name)
+            attribute = self._literals[key] = self._elements(tensor, name)
         return ir.Operation.create(
             "torch.vtensor.literal", results=[gni.cache.tensor_to_vtensor_type(tensor)], attributes={"value": attribute}
         ).result
+
+    def _elements(self, tensor: torch.Tensor, name: str) -> Any:
+        if self._absent is None or tensor.nbytes <= LARGE_BYTES or tensor.dtype is torch.bool:
+            return elements(tensor, name)
+        return absent_elements(tensor, name, self._absent)
 
 
 @dataclass(frozen=True)
@@ -78,10 +89,10 @@ class Form:
 class CoreImporter(FxImporter):  # type: ignore[misc]
     """Imports core programs; use ``import_program``. ``left_out``: messages of the assertions not imported."""
 
-    def __init__(self, context: Any, form: Form) -> None:
+    def __init__(self, context: Any, form: Form, absent: Absent | None = None) -> None:
         self.form = form
         self.left_out: list[str] = []
-        super().__init__(context=context, hooks=WeightHooks(), graph_node_importer_cls=CoreNodeImporter)
+        super().__init__(context=context, hooks=WeightHooks(absent), graph_node_importer_cls=CoreNodeImporter)
         self._cc = CoreContextCache(context, py_attr_tracker=self._py_attr_tracker)
 
 

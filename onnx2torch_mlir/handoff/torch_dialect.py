@@ -16,7 +16,7 @@ from onnx2torch_mlir.core.weights import weight_name
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, Severity, refuse
 from onnx2torch_mlir.handoff.arguments import FILE_SUFFIXES, INPUT_ATTRIBUTE, WEIGHT_ATTRIBUTE, Weights, check_weights
 from onnx2torch_mlir.handoff.context import Report, collecting, new_context
-from onnx2torch_mlir.handoff.elements import ELEMENT_TYPES
+from onnx2torch_mlir.handoff.elements import ELEMENT_TYPES, Absent
 from onnx2torch_mlir.handoff.function_arguments import name_arguments
 from onnx2torch_mlir.handoff.importer import CoreImporter, Form, NotCarriedError
 from onnx2torch_mlir.handoff.iree_parameters import make_parameters
@@ -70,8 +70,12 @@ def import_core(
     *,
     symbolic_shapes: bool = False,
     input_names: Sequence[str] | None = None,
+    absent: Absent | None = None,
 ) -> MlirModule:
-    """`to_torch` in a ``form`` that suits what comes after."""
+    """`to_torch` in a ``form`` that suits what comes after.
+
+    ``absent`` takes the large inline weights, which then have no data in the module.
+    """
     check_weights(weights)
     _check(exported)
     used = {node.name: node for node in exported.graph.nodes if node.op == "placeholder" and node.users}
@@ -86,7 +90,7 @@ def import_core(
     view = _ProgramView(exported.graph, signature, tensors, {}, exported.range_constraints)
     context = new_context()
     try:
-        importer = CoreImporter(context, form)
+        importer = CoreImporter(context, form, absent)
         with context:
             function = importer.import_program(
                 view, func_name=func_name, import_symbolic_shape_expressions=symbolic_shapes

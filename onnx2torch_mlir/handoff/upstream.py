@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -12,7 +13,8 @@ from torch_mlir import ir
 from onnx2torch_mlir import isolation
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, refuse
 from onnx2torch_mlir.handoff.arguments import WEIGHT_ATTRIBUTE, Weights
-from onnx2torch_mlir.handoff.context import Place
+from onnx2torch_mlir.handoff.context import Place, parse
+from onnx2torch_mlir.handoff.elements import Absent, fill_elements
 from onnx2torch_mlir.handoff.function_arguments import names_of_arguments
 from onnx2torch_mlir.handoff.importer import Form
 from onnx2torch_mlir.handoff.iree_parameters import make_parameters
@@ -37,9 +39,9 @@ def to_dialect(
 ) -> MlirModule:
     """``exported`` as a module of ``dialect``: ``torch``, ``tosa`` or ``stablehlo``.
 
-    For tosa and stablehlo the torch-dialect module goes through torch-mlir's pipelines in a process of its own. Weights
-    and ``input_names`` as in `to_torch`. These dialects have no assertions: the program's become warnings, the
-    ``findings`` of the module.
+    For tosa and stablehlo the torch-dialect module goes through torch-mlir's pipelines in a process of its own. Large weights
+    do not go with it, unless a pipeline looks into them: they are put into what it makes. Weights and ``input_names`` as in
+    `to_torch`. These dialects have no assertions: the program's become warnings, the ``findings`` of the module.
 
     Raises:
         Refusal: with everything that upstream refuses, O2M-H001 per operation and ONNX node, and O2M-H002 for what
@@ -51,23 +53,34 @@ def to_dialect(
         raise refuse("O2M-U001", f"there is no hand-off to {dialect!r}; choose torch, tosa or stablehlo", case=dialect)
     form = Form(split_views=False, assertions=False)
     through: Weights = "external" if weights == "irpa" else weights
-    module = import_core(exported, through, func_name, form, input_names=input_names)
+    bring = partial(import_core, exported, through, func_name, form, input_names=input_names)
+    absent: Absent = {}
+    module = bring(absent=absent if weights == "inline" else None)
     folder = tempfile.TemporaryDirectory(prefix="onnx2torch_mlir-")
     source = Path(folder.name, "torch.mlirbc")
     target = Path(folder.name, f"{dialect}.mlirbc")
     module.save_module(source)
     search = _Search(source, dialect, target)
+    if absent and not search.succeeds():
+        # The pipeline looks into the weights; or it refuses something else, which is found in the same way.
+        absent = {}
+        module = bring()
+        module.save_module(source)
     findings = search.run()
     if findings:
         folder.cleanup()
         raise Refusal(findings)
-    result = MlirModule(target, dialect=dialect, weights=module.weights, stored=weights, findings=module.findings, keep=folder)
+    result = partial(MlirModule, dialect=dialect, weights=module.weights, stored=weights, findings=module.findings)
+    if weights != "irpa" and not absent:
+        return result(target, keep=folder)
+    live = parse(target, dialect)
+    folder.cleanup()
     if weights == "irpa":
-        live = result.module
         function = ir.SymbolTable(live.operation)[func_name].operation
         make_parameters(live, function, names_of_arguments(function, WEIGHT_ATTRIBUTE))
-        return MlirModule(live, dialect=dialect, weights=module.weights, stored=weights, findings=module.findings)
-    return result
+    with live.context:
+        fill_elements(live.operation, absent)
+    return result(live, referenced=[tensor for _, tensor in absent.values()])
 
 
 _Outcome = list[Refused] | isolation.WorkerCrashed
@@ -83,10 +96,17 @@ class _Search:
         self._stubs: set[str] = set()
         self._attempts = 0
         self._findings: list[Finding] = []
+        self._done = False
+
+    def succeeds(self) -> bool:
+        """Whether ``target`` can be written at once."""
+        outcome = self._attempt(self._stubs)
+        self._done = not isinstance(outcome, isolation.WorkerCrashed) and not outcome
+        return self._done
 
     def run(self) -> list[Finding]:
         """The findings; none if ``target`` has been written."""
-        while self._attempts < _MOST_ATTEMPTS:
+        while not self._done and self._attempts < _MOST_ATTEMPTS:
             outcome = self._attempt(self._stubs)
             if not isinstance(outcome, isolation.WorkerCrashed) and not outcome:
                 break

@@ -86,3 +86,16 @@ def test_an_unknown_dialect_is_refused():
 
 def test_contexts_know_stablehlo_only_when_asked():
     assert new_context("stablehlo").is_registered_operation("stablehlo.add")
+
+
+@pytest.mark.parametrize("dialect", ["tosa", "stablehlo"])
+def test_large_weights_stay_behind_and_come_back(dialect: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    square = torch.randn(160, 160, generator=generator)
+    row = torch.randn(1, 40000, generator=generator)
+    whole = (torch.arange(40000) % 251 - 125).to(torch.int8).reshape(200, 200).repeat(1, 2)
+    module = to_dialect(export(lambda x: (x @ square.T, x[:, :1] + row, whole.float()), torch.ones(2, 160)), dialect)
+    text = str(module)
+    assert "tensor<200x400xi8>" in text and "weight_" not in text
+    for tensor in (square, row, whole):
+        assert tensor.contiguous().view(torch.uint8).numpy().tobytes().hex().upper() in text
