@@ -109,6 +109,10 @@ def _divide(a: Any, b: Any, *, rounding_mode: str) -> Any:
         return None
     if rounding_mode == "floor" or (D.is_nonnegative(to_dim(a)) and D.is_nonnegative(to_dim(b))):
         return D.floor_div(to_dim(a), to_dim(b))
+    if isinstance(b, int) and b > 0:
+        # Towards zero, as the two parts of which one is 0: half of what one size is larger than another, in pads.
+        above, below = (D.floor_div(D.maximum(0, to_dim(part)), b) for part in (a, -a))
+        return to_dim(above - below)
     return None
 
 
