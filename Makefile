@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint types architecture specs pages coverage bench fuzz corpus clean
+.PHONY: demo test check lint types architecture specs pages coverage bench bench-huge fuzz corpus clean
 
 demo: $(STAMP)
 	$(BIN)/python tools/demo.py
@@ -37,10 +37,14 @@ fuzz: $(STAMP)
 	$(BIN)/python -m tools.fuzz_ops --draws 50 --reproducers out/fuzz --json out/fuzz.json
 
 corpus: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[corpus]'
 	$(BIN)/python -m tools.corpus --json out/corpus.json
 
 bench: $(STAMP)
 	$(BIN)/python tools/bench/import_speed.py
+
+bench-huge: $(STAMP)
+	$(BIN)/python tools/bench/huge_weights.py
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
