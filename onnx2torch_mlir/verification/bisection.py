@@ -1,10 +1,10 @@
 """The first node whose value differs from the reference's while its inputs agree.
 
 Values inside the model are made outputs, on both sides, and compared. The search narrows from the whole model to one
-node by exposing up to `WIDTH` values at a time, so that a native model of n nodes takes about log(n) / log(WIDTH)
-compilations; in eager PyTorch exposing costs nothing, and one run has them all. What is found is tried alone, on the
-reference's own inputs: that tells a wrong node from errors that only add up. A node with a sub-graph is entered: the runs
-of its body are compared one by one, from the reference's values, and the search goes on in the first that differs.
+node by exposing the values of up to `WIDTH` nodes at a time, so that a model of n nodes takes about log(n) / log(WIDTH)
+compilations, and memory for so many values. What is found is tried alone, on the reference's own inputs: that tells a wrong
+node from errors that only add up. A node with a sub-graph is entered: the runs of its body are compared one by one, from the
+reference's values, and the search goes on in the first that differs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from onnx2torch_mlir.verification.comparison import Comparison, Limits, compare_
 from onnx2torch_mlir.verification.divergence import Divergence, Turn
 from onnx2torch_mlir.verification.reference import run_reference
 
-WIDTH = 64
+WIDTH = 128
 
 _COMPARED = (Kind.TENSOR, Kind.SEQUENCE, Kind.OPTIONAL, Kind.MAP, Kind.UNKNOWN)
 
@@ -107,7 +107,7 @@ class _Search:
         self._compare_at_once(list(dict.fromkeys(wanted)))
         found: int | None = None
         while low < high:
-            step = max(1, -(-(high - low) // (len(self.nodes) if self.ours.eager else WIDTH)))
+            step = max(1, -(-(high - low) // WIDTH))
             picked = [*range(low + step - 1, high - 1, step), high - 1]
             self._compare([name for index in picked for name in _outputs(self.nodes[index])])
             wrong = next((index for index in picked if self._first_wrong(self.nodes[index]) is not None), None)
