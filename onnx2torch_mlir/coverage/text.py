@@ -21,7 +21,7 @@ _STYLES = {
 
 
 def print_summary(console: Console, table: CoverageTable) -> None:
-    """The runs, and the counts of every opset."""
+    """The runs, the counts of every opset, and what plug-ins bring."""
     if table.runs:
         runs = Table("run", "cases", "match", "%", "lost", title="Runs", title_justify="left")
         for run in table.runs:
@@ -33,6 +33,9 @@ def print_summary(console: Console, table: CoverageTable) -> None:
     for level in table.levels():
         levels.add_row(level.domain, str(level.opset), *(str(getattr(level, name)) for name in columns))
     console.print(levels)
+    for package in dict.fromkeys(item.package for item in table.supports if item.package):
+        operators = dict.fromkeys(f"{item.domain}::{item.op}" for item in table.supports if item.package == package)
+        console.print(f"plug-in {package}: {', '.join(operators)}", markup=False)
     told = "complete: matches in every case; dynamic: matches in some case with symbolic dims; details: --op NAME"
     console.print(told, style="dim")
 

@@ -103,8 +103,9 @@ def test_the_command_by_entry_point(installed: Path, tmp_path: Path) -> None:
         "run m.onnx --inputs in0.npz -o out0.npz --eager",
         f"coverage --domain {DOMAIN} --op * --format json",
         "coverage --op Mish",
+        "coverage",
     )
-    assert [code for code, _, _ in told] == [0] * 6, told
+    assert [code for code, _, _ in told] == [0] * 7, told
     assert json.loads(told[0][1])["findings"] == []
 
     nodes = {node["node"]: node for node in json.loads(told[1][1])["nodes"]}
@@ -122,6 +123,7 @@ def test_the_command_by_entry_point(installed: Path, tmp_path: Path) -> None:
     assert rows["Stretch"]["package"] == PACKAGE and rows["Stretch"]["note"] == "along the first axis only"
     assert f"version 18, 22: an implementation of the plug-in {PACKAGE}, in place of this package's" in told[5][1]
     assert "not measured" in told[5][1]
+    assert f"plug-in {PACKAGE}: ai.onnx::Mish, com.example::Arctan2, com.example::Stretch" in told[6][1]
 
 
 @pytest.fixture
