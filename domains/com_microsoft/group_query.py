@@ -13,6 +13,7 @@ from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.domains.com_microsoft.attention_masks import attention_bias as fitting
 from onnx2torch_mlir.domains.com_microsoft.key_value_cache import Lengths, filled_up
+from onnx2torch_mlir.domains.com_microsoft.quantized_cache import Code
 from onnx2torch_mlir.domains.com_microsoft.rotary import check_tables
 from onnx2torch_mlir.families.attention import lowest, merge_heads, scores, softmax_beside, split_heads, weighed
 from onnx2torch_mlir.families.rotary import rotated, rows_at
@@ -32,9 +33,13 @@ def group_query_attention(
     position_ids: Value | None = None,
     attention_bias: Value | None = None,
     head_sink: Value | None = None,
+    k_scale: Value | None = None,
+    v_scale: Value | None = None,
     *,
     causal: int = 1,
     do_rotary: int = 0,
+    k_quant_type: str = "NONE",
+    kv_cache_bit_width: int = 0,
     kv_num_heads: int,
     local_window_size: int = -1,
     num_heads: int,
@@ -43,6 +48,7 @@ def group_query_attention(
     scale: float | None = None,
     smooth_softmax: int = -1,
     softcap: float = 0.0,
+    v_quant_type: str = "NONE",
     wanted: tuple[bool, ...],
 ) -> tuple[Value | None, ...]:
     """[B, S, num_heads * H], keys and values [B, kv_num_heads, P, H] of all steps, and the scores (1) or weights (2).
@@ -50,7 +56,8 @@ def group_query_attention(
     Keys and values come packed behind the queries if there is no ``key``; there are none (S = 0) where the past has all.
     Batch b has ``seqlens_k[b]`` + 1 steps by the end of this call. In a first call, whose S steps are all that
     ``total_sequence_length`` counts, they stand at the start of the batch, later ones behind the past. P is the larger of
-    ``total_sequence_length`` and the steps that the past has room for; places not filled are 0. Computed in float32.
+    ``total_sequence_length`` and the steps that the past has room for; places not filled are 0. Computed in float32;
+    scales of keys and values say what a cache of 8 or 4 bits stands for.
     Source: com.microsoft GroupQueryAttention.
 
     Raises:
@@ -77,7 +84,12 @@ def group_query_attention(
         places = _positions(g, position_ids, lengths)
         query, key = _turned(g, [query, key], places, (cos_cache, sin_cache), bool(rotary_interleaved))
     room = total if past_key is None else g.opaque_size(maximum(total, past_key.shape[2]))
-    presents = [filled_up(g, old, new, lengths, room) for old, new in ((past_key, key), (past_value, value))]
+    if k_quant_type != v_quant_type:
+        raise refuse("O2M-C003", "keys and values quantized in different ways", case="k_quant_type")
+    codes = [Code.of(g, k_quant_type, factor, kv_cache_bit_width, past_key, kv_num_heads) for factor in (k_scale, v_scale)]
+    news = [new if code is None else code.encoded(g, new) for code, new in zip(codes, (key, value), strict=True)]
+    presents = [filled_up(g, old, new, lengths, room) for old, new in zip((past_key, past_value), news, strict=True)]
+    held = [item if code is None else code.decoded(g, item) for code, item in zip(codes, presents, strict=True)]
     bias = None
     if attention_bias is not None:
         bias = fitting(g, attention_bias, num_heads, (batch, steps, total))
@@ -89,7 +101,7 @@ def group_query_attention(
     window = local_window_size if local_window_size > 0 else None
     seen = lengths.seen(g, room, window) if causal else lengths.filled(g, room)
     rules = Rules(scale or None, softcap, bias, seen, sink)
-    wide = [g.cast(item, torch.float32) for item in (query, *presents)]
+    wide = [g.cast(item, torch.float32) for item in (query, *held)]
     output, products, weights = attend(g, wide[0], wide[1], wide[2], rules)
     result: list[Value | None] = [g.cast(output, dtype), *presents]
     if qk_output not in (0, 1, 2) or bool(qk_output) != (wanted[3:4] == (True,)):

@@ -114,13 +114,13 @@ def filled_up(g: ProgramBuilder, past: Value | None, new: Value, lengths: Length
     before = g.unsqueeze(lengths.total if steps == 0 else lengths.past, 1)
     is_old = _each_place(g, g.binary("lt", place, before))
     if steps == 0:
-        return g.where(is_old, old, 0.0)
+        return g.where(is_old, old, 0)
     ahead = g.sub(place, before)
     index = g.minimum(g.maximum(ahead, 0), g.size_value(to_dim(steps - 1)))
     row = g.unsqueeze(g.arange(0, batch), 1)
     moved = g.permute(g.call("aten.index.Tensor", g.permute(new, [0, 2, 1, 3]), [row, index]), [0, 2, 1, 3])
     is_new = _each_place(g, g.binary("lt", ahead, g.size_value(steps)))
-    return g.where(is_old, old, g.where(is_new, moved, 0.0))
+    return g.where(is_old, old, g.where(is_new, moved, 0))
 
 
 def _each_place(g: ProgramBuilder, flags: Value) -> Value:

@@ -51,6 +51,17 @@ def test_group_query_attention(case):
     holds("GroupQueryAttention", *inputs, outputs=3, **{"num_heads": N, "kv_num_heads": K, **attributes})
 
 
+@pytest.mark.parametrize(("kind", "bits"), [("PER_TENSOR", 8), ("PER_CHANNEL", 4)])
+def test_caches_of_few_bits(kind, bits):
+    rng = np.random.default_rng(1)
+    shape, dtype = ((B, K, P, H), np.int8) if bits == 8 else ((B, K, P, H // 2), np.uint8)
+    past = [rng.integers(0, 255, shape).astype(np.uint8).view(dtype) for _ in range(2)]
+    scale = (rng.random((1, K, 1, H) if kind == "PER_CHANNEL" else 1) * 0.5 + 0.01).astype(np.float32) / (1 << (bits - 4))
+    inputs = [*NEXT, *past, *IN_ROOM, *TABLES, *NO * 3, scale, scale]
+    kinds = {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": bits}
+    holds("GroupQueryAttention", *inputs, outputs=3, num_heads=N, kv_num_heads=K, do_rotary=1, **kinds)
+
+
 @pytest.mark.parametrize("mode", [1, 2])
 def test_scores_and_weights(mode):
     inputs = [*FIRST, None, None, *FULL]
