@@ -21,7 +21,7 @@ import onnx_ir as ir
 
 from onnx2torch_mlir import isolation
 from onnx2torch_mlir.diagnostics import Refusal, Report
-from onnx2torch_mlir.model import LoadedModel, read
+from onnx2torch_mlir.model import LoadedModel, ValueType, read
 from onnx2torch_mlir.program import convert
 from onnx2torch_mlir.verification import Comparison, compare_values, generate_inputs
 from onnx2torch_mlir.verification.dims import input_shapes
@@ -150,7 +150,7 @@ def feeds_of(item: Subject, loaded: LoadedModel, sizes: Sizes) -> dict[str, Any]
     for value in loaded.inputs:
         maker = next((feed for name, feed in item.feeds.items() if fnmatch.fnmatchcase(value.name, name)), None)
         if maker is not None:
-            feeds[value.name] = maker(sizes, np.random.default_rng(zlib.crc32(value.name.encode())))
+            feeds[value.name] = _declared(maker(sizes, np.random.default_rng(zlib.crc32(value.name.encode()))), value)
     missing = [value.name for value in loaded.inputs if value.name not in feeds]
     if missing:
         dims = {dim for value in loaded.inputs for dim in value.shape or () if isinstance(dim, str)}
@@ -159,6 +159,13 @@ def feeds_of(item: Subject, loaded: LoadedModel, sizes: Sizes) -> dict[str, Any]
         made = generate_inputs(loaded, given)
         feeds |= {name: made[name] for name in missing}
     return feeds
+
+
+def _declared(made: Any, value: ValueType) -> Any:
+    """Numbers in the floating-point dtype that the model declares: a model may have been brought to another precision."""
+    if not isinstance(made, np.ndarray) or made.dtype.kind != "f" or value.dtype is None or not value.dtype.is_floating_point():
+        return made
+    return made.astype(value.dtype.numpy())
 
 
 def _peak_memory() -> float:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import io
-import logging
-import warnings
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +12,7 @@ import torch
 from torch import nn
 
 from tools.corpus.architectures.network import Exporter, Network
+from tools.corpus.architectures.quietly import quiet
 
 
 def export(network: Network, exporter: Exporter, path: Path) -> None:
@@ -57,15 +53,3 @@ def lively(module: nn.Module) -> nn.Module:
         if name.endswith("running_var"):
             statistic.uniform_(0.5, 2)
     return module
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Without the warnings and the progress that libraries print."""
-    logging.disable(logging.ERROR)
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(logging.NOTSET)

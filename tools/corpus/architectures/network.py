@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,8 +26,7 @@ class Network:
 
     ``build`` gives the module, which takes the values of ``inputs`` in their order. Sizes that are names or expressions in
     the shapes of ``inputs`` are dynamic dims; ``outputs`` are names with shapes of the same kind, one word for each axis.
-    ``sizes`` gives for each name the size in the exported example, and then those to run at. ``variants`` are other
-    forms that the model is tried in, by name (quantized, optimized), each made of what ``exporters[0]`` wrote.
+    ``sizes`` gives for each name the size in the exported example, and then those to run at.
     """
 
     name: str
@@ -37,7 +36,6 @@ class Network:
     sizes: Mapping[str, tuple[int, int, int]]
     exporters: tuple[Exporter, ...] = EXPORTERS
     opset: int | None = None
-    variants: Mapping[str, Variant] = field(default_factory=dict)
     note: str = ""
 
     def at(self, run: int) -> Sizes:
@@ -52,19 +50,23 @@ class Network:
 
 
 def subjects(networks: tuple[Network, ...]) -> tuple[Subject, ...]:
-    """Each network by each of its exporters, and in each of its variants."""
-    return tuple(subject for network in networks for subject in _subjects(network))
+    """Each network by each of its exporters."""
+    return tuple(
+        _subject(network, exporter, f"torch.onnx {exporter}", partial(_exported, network, exporter))
+        for network in networks
+        for exporter in network.exporters
+    )
 
 
-def _subjects(network: Network) -> Iterator[Subject]:
-    for exporter in network.exporters:
-        yield _subject(network, exporter, partial(_exported, network, exporter))
-    for name, variant in network.variants.items():
-        yield _subject(network, name, partial(_varied, network, variant))
+def treated(network: Network, variants: Mapping[str, Variant], exporter: Exporter) -> tuple[Subject, ...]:
+    """Other forms of what ``exporter`` makes of a network, by name."""
+    return tuple(
+        _subject(network, f"{exporter}-{name}", f"torch.onnx {exporter}, {name}", partial(_varied, network, exporter, variant))
+        for name, variant in variants.items()
+    )
 
 
-def _subject(network: Network, way: str, make: Callable[[Path], Path]) -> Subject:
-    described = f"torch.onnx {way}" if way in EXPORTERS else f"torch.onnx {network.exporters[0]}, {way}"
+def _subject(network: Network, way: str, described: str, make: Callable[[Path], Path]) -> Subject:
     runs = tuple(network.at(run) for run in (1, 2))
     return Subject(f"{network.name}-{way}", described, "exported", make, runs, dict(network.inputs), note=network.note)
 
@@ -77,8 +79,8 @@ def _exported(network: Network, exporter: Exporter, folder: Path) -> Path:
     return path
 
 
-def _varied(network: Network, variant: Variant, folder: Path) -> Path:
-    return variant(_exported(network, network.exporters[0], folder), network)
+def _varied(network: Network, exporter: Exporter, variant: Variant, folder: Path) -> Path:
+    return variant(_exported(network, exporter, folder), network)
 
 
 def hf(model: str, config: Mapping[str, Any], **options: Any) -> Callable[[Network], nn.Module]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tools.corpus.architectures.export import quiet
 from tools.corpus.architectures.network import Network
+from tools.corpus.architectures.quietly import quiet
 
 CALIBRATIONS = 3
 LEVELS = {"basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "layout": "ORT_ENABLE_ALL"}
@@ -38,12 +38,12 @@ def fused(path: Path, network: Network, *, model_type: str, heads: int, width: i
 
 
 def half(path: Path, network: Network) -> Path:
-    """In float16, with the inputs and outputs as they were."""
+    """In float16, inputs and outputs too."""
     import onnx
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
     with quiet():
-        model = convert_float_to_float16(onnx.load(path), keep_io_types=True)
+        model = convert_float_to_float16(onnx.load(path))
     onnx.save(model, made := path.with_name("half.onnx"))
     return made
 
@@ -51,10 +51,12 @@ def half(path: Path, network: Network) -> Path:
 def dynamic_int8(path: Path, network: Network, *, per_channel: bool = False, signed: bool = True) -> Path:
     """Weights of 8 bits; activations are quantized when the model runs."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.shape_inference import quant_pre_process
 
     kind = QuantType.QInt8 if signed else QuantType.QUInt8
     with quiet():
-        quantize_dynamic(path, made := path.with_name("dynamic.onnx"), per_channel=per_channel, weight_type=kind)
+        quant_pre_process(path, prepared := path.with_name("prepared.onnx"), skip_symbolic_shape=True)
+        quantize_dynamic(prepared, made := path.with_name("dynamic.onnx"), per_channel=per_channel, weight_type=kind)
     return made
 
 
@@ -106,7 +108,7 @@ def _reader(path: Path, network: Network) -> Any:
     return Reader()
 
 
-def blocks_of_4_bits(path: Path, network: Network, *, block: int = 16, symmetric: bool = False, bits: int = 4) -> Path:
+def blocks(path: Path, network: Network, *, block: int = 16, symmetric: bool = False, bits: int = 4) -> Path:
     """Weights of matrix products in blocks of ``block`` numbers of ``bits`` bits: MatMulNBits."""
     import onnx
     from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
