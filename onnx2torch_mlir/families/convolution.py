@@ -13,6 +13,7 @@ from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families.quantization import requantize
+from onnx2torch_mlir.families.quantized_decomposed import is_zero
 from onnx2torch_mlir.families.windows import (
     check_auto_pad,
     check_spatial,
@@ -224,7 +225,7 @@ def integer(
 
 def _centered(g: ProgramBuilder, x: Value, zero_point: Value | None, by_filter: bool) -> Value:
     wide = g.cast(x, torch.int32)
-    if zero_point is None:
+    if zero_point is None or is_zero(zero_point):
         return wide
     return g.sub(wide, g.cast(_scalar_or_filters(g, zero_point, x.rank, by_filter), torch.int32))
 

@@ -8,6 +8,7 @@ from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families import wide
+from onnx2torch_mlir.families.quantized_decomposed import is_zero
 
 
 def matmul(g: ProgramBuilder, a: Value, b: Value) -> Value:
@@ -138,7 +139,7 @@ def matmul_integer(
 def shifted(g: ProgramBuilder, x: Value, zero_point: Value | None, axis: int) -> Value:
     """``x - zero_point`` in int32; a zero point of rank 1 lies along ``axis`` (counted from the back)."""
     wide_x = g.cast(x, torch.int32)
-    if zero_point is None or _is_zero(zero_point):
+    if zero_point is None or is_zero(zero_point):
         return wide_x
     return g.sub(wide_x, g.cast(along(g, zero_point, x, axis), torch.int32))
 
@@ -151,7 +152,3 @@ def along(g: ProgramBuilder, parameter: Value, x: Value, axis: int) -> Value:
         return g.reshape(parameter, [parameter.shape[0], 1])
     return parameter
 
-
-def _is_zero(zero_point: Value) -> bool:
-    tensor = zero_point.tensor
-    return tensor is not None and not bool(tensor.to(torch.int32).any())

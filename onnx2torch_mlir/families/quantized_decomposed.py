@@ -36,6 +36,18 @@ def known_number(parameter: Value | None) -> float | int | None:
     return None if tensor is None else tensor.reshape([]).item()
 
 
+MOST_ZEROS = 1 << 16
+"""Zero points of more elements than this are not read."""
+
+
+def is_zero(zero_point: Value) -> bool:
+    """Whether a zero point is known to be 0 everywhere, as those of weights mostly are: integers then stay as they are."""
+    if not zero_point.is_known or D.product(zero_point.shape) > MOST_ZEROS:
+        return False
+    tensor = zero_point.tagged("").tensor
+    return tensor is not None and not bool(tensor.to(torch.int32).any())
+
+
 def quantize(
     g: ProgramBuilder, quotient: Value, zero_point: Value | None, axis: int, dtype: torch.dtype, element: str
 ) -> Value | None:
@@ -80,7 +92,7 @@ def dequantize(
         return None
     if x.dtype is torch.uint16:  # PyTorch does not subtract these
         x = g.cast(x, torch.int32)
-    zero_point = None if zero_point is None else g.cast(zero_point.tagged(""), torch.int32)
+    zero_point = None if zero_point is None or is_zero(zero_point) else g.cast(zero_point.tagged(""), torch.int32)
     if not -x.rank <= axis < x.rank:
         return None
     axis %= x.rank
