@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from onnx2torch_mlir.conversion import as_tensors
 from onnx2torch_mlir.diagnostics import Refusal
+from onnx2torch_mlir.diagnostics.codes import Stage
 from onnx2torch_mlir.model import (
     Kind,
     LoadedModel,
@@ -36,7 +37,7 @@ from onnx2torch_mlir.model import (
 from onnx2torch_mlir.program import prepare
 from onnx2torch_mlir.specs import SpecTable
 from onnx2torch_mlir.verification.bodies import BodyRun, body_runs, type_of
-from onnx2torch_mlir.verification.comparison import Comparison, Limits, compare_values
+from onnx2torch_mlir.verification.comparison import Comparison, Limits, compare_values, not_computed
 from onnx2torch_mlir.verification.divergence import Divergence, Turn
 from onnx2torch_mlir.verification.reference import run_reference
 
@@ -54,11 +55,13 @@ def bisect(
     rtol: float | None = None,
     atol: float | None = None,
     ulp: int | None = None,
+    failing: bool = True,
     table: SpecTable | None = None,
 ) -> Divergence | None:
     """The first node of ``loaded`` that differs on ``feeds``, functions expanded; None where none does.
 
-    ``constants`` are inputs whose contents are known when our program is made. The limits are those of `verify`.
+    ``constants`` are inputs whose contents are known when our program is made. The limits are those of `verify`. A node that
+    our side fails to compute differs, unless ``failing`` says that such a failure is to be raised.
 
     Raises:
         Refusal: O2M-V002 where the reference cannot run the model with its inner values as outputs; what the
@@ -66,7 +69,7 @@ def bisect(
     """
     loaded = expand_functions(loaded)
     ours = _Ours(eager, table, constants or {})
-    found = _Search(loaded, {**feeds, **(constants or {})}, ours, Limits(rtol, atol, ulp)).run()
+    found = _Search(loaded, {**feeds, **(constants or {})}, ours, Limits(rtol, atol, ulp)).run(failing)
     if found is None:
         return None
     places = {node.name: node_ref(node) for node in walk(loaded.ir.graph)}  # parts of the model are numbered otherwise
@@ -101,10 +104,15 @@ class _Search:
         needed = _needed(loaded.ir.graph)
         self.nodes = [node for node in loaded.ir.graph if node in needed and _outputs(node)]
 
-    def run(self) -> Divergence | None:
+    def run(self, failing: bool = True) -> Divergence | None:
         wanted = [value.name or "" for value in self.loaded.ir.graph.outputs if value.producer() is not None]
         low, high = 0, len(self.nodes)
-        self._compare_at_once(list(dict.fromkeys(wanted)))
+        try:
+            self._compare_at_once(list(dict.fromkeys(wanted)))
+        except Refusal as refusal:
+            if not failing or any(finding.stage is not Stage.RUN for finding in refusal.findings):
+                raise
+            return self._failing(refusal)
         found: int | None = None
         while low < high:
             step = max(1, -(-(high - low) // WIDTH))
@@ -117,6 +125,29 @@ class _Search:
             high = wrong
             found = wrong
         return None if found is None else self._divergence(self._upwards(self.nodes[found]))
+
+    def _failing(self, refusal: Refusal) -> Divergence | None:
+        """The first node that differs, or else the one that our side fails to compute; by halving, as a part fails where a
+        node of it does."""
+        low, high = 0, len(self.nodes)
+        while high - low > 1:
+            middle = (low + high) // 2
+            part = self.nodes[low:middle]
+            try:
+                self._compare_at_once([name for node in part for name in _outputs(node)])
+            except Refusal as failure:
+                high, refusal = middle, failure
+                continue
+            wrong = next((node for node in part if self._first_wrong(node) is not None), None)
+            if wrong is not None:
+                return self._divergence(self._upwards(wrong))
+            low = middle
+        if low == high:
+            return None
+        node = self.nodes[low]
+        for name in _outputs(node):
+            self.compared[name] = not_computed(name, self.reference.get(name), refusal.findings[0].reason)
+        return self._divergence(node)
 
     def _first_wrong(self, node: ir.Node) -> str | None:
         return next((name for name in _outputs(node) if (c := self.compared.get(name)) is not None and not c.agrees), None)

@@ -63,7 +63,8 @@ def statistics(array: Array) -> Statistics:
 class Comparison:
     """One value of ours against the reference's.
 
-    ``problem`` is "" where they agree, else "dtype", "shape" or "numbers". ``max_abs`` and ``max_rel`` are over
+    ``problem`` is "" where they agree, else "dtype", "shape", "numbers", or "run" where ours could not be computed, with the
+    reason in ``note``. ``max_abs`` and ``max_rel`` are over
     elements that are finite on both sides, ``max_ulp`` counts representable numbers between them (None for dtypes
     where that says nothing). ``wrong`` is the number of elements outside the tolerance, ``first`` the index of the
     first of them, with both values; ``not_finite`` is how many of them are NaN or infinite on one side, or infinite with
@@ -85,6 +86,7 @@ class Comparison:
     atol: float = 0.0
     ulp: int | None = None
     not_finite: int = 0
+    note: str = ""
 
     @property
     def allowed(self) -> str:
@@ -101,6 +103,8 @@ class Comparison:
         if self.problem in ("dtype", "shape"):
             ours, theirs = getattr(self.ours, self.problem), getattr(self.theirs, self.problem)
             return f"{self.name} has {self.problem} {ours}, the reference {theirs}"
+        if self.problem == "run":
+            return f"{self.name} cannot be computed: {self.note}"
         if self.problem:
             values = self.first_values or ("", "")
             ulp = "" if self.max_ulp is None else f", {self.max_ulp} ULP"
@@ -118,6 +122,7 @@ class Comparison:
             "name": self.name,
             "agrees": self.agrees,
             "problem": self.problem,
+            "note": self.note,
             "ours": _stat_dict(self.ours),
             "reference": _stat_dict(self.theirs),
             "max_abs": self.max_abs,
@@ -183,6 +188,12 @@ def compare(
         ulp=ulp if steps is not None else None,
         not_finite=int(np.count_nonzero(bad & ~finite)),
     )
+
+
+def not_computed(name: str, theirs: Any, why: str) -> Comparison:
+    """The comparison of a value that our side failed to compute."""
+    held = next(iter(leaves(name, theirs).values()), np.empty(0))
+    return Comparison(name, "run", Statistics("nothing", ()), statistics(held), size=held.size, note=why)
 
 
 def compare_values(

@@ -69,7 +69,7 @@ class VerifyReport:
 
 
 def _line(item: Comparison) -> str:
-    if item.problem in ("dtype", "shape"):
+    if item.problem in ("dtype", "shape", "run"):
         return item.reason()
     ulp = "" if item.max_ulp is None else f", {item.max_ulp} ULP"
     text = f"{item.name} {item.theirs.dtype}{list(item.theirs.shape)}: max error {item.max_abs:.3g}"

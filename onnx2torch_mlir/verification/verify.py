@@ -20,7 +20,7 @@ from onnx2torch_mlir.program import prepare
 from onnx2torch_mlir.specs import SpecTable
 from onnx2torch_mlir.verification import reproducer as reproducers
 from onnx2torch_mlir.verification.bisection import bisect
-from onnx2torch_mlir.verification.comparison import Comparison, Limits, compare_values, statistics
+from onnx2torch_mlir.verification.comparison import Comparison, Limits, compare_values, not_computed, statistics
 from onnx2torch_mlir.verification.divergence import Divergence
 from onnx2torch_mlir.verification.files import load_inputs, load_outputs, read_for
 from onnx2torch_mlir.verification.inputs import generate_inputs
@@ -64,7 +64,7 @@ def verify(
 
     Raises:
         Refusal: where the model cannot be read, converted, compiled or run, or where there is no reference. Numbers
-            that differ raise nothing: they are in the report.
+            that differ raise nothing: they are in the report; so is, with ``bisect``, a run that fails.
     """
     report = Report() if report is None else report
     with report.stage("read"):
@@ -77,18 +77,32 @@ def verify(
     tensors = as_tensors(given)
     pinned = dims if static else None
     program = prepare(loaded, eager=eager, dims=pinned, constants=tensors, threads=threads, table=table, report=report)
-    with report.stage("run"):
-        ours = program.run({name: array for name, array in feeds.items() if name not in given})
+    failure: Refusal | None = None
+    try:
+        with report.stage("run"):
+            ours = program.run({name: array for name, array in feeds.items() if name not in given})
+    except Refusal as refusal:
+        if not bisect:
+            raise
+        failure = refusal
     names = [value.name for value in loaded.outputs]
     with report.stage("compare"):
-        outputs = _compared(names, ours, theirs.outputs, limits)
-        stored = _compared(names, ours, expected, limits) if expected else ()
+        if failure is not None:
+            pairs = zip(names, theirs.outputs, strict=True)
+            outputs = tuple(not_computed(name, value, failure.findings[0].reason) for name, value in pairs)
+        else:
+            outputs = _compared(names, ours, theirs.outputs, limits)
+        stored = _compared(names, ours, expected, limits) if expected and failure is None else ()
     found: Divergence | None = None
     if bisect and not all(item.agrees for item in outputs):
         with report.stage("bisect"):
             found, why = _bisect(loaded, feeds, given, eager, limits, table)
         report.extend(why)
-    report.extend(_findings((*outputs, *stored), found.node if found is not None else None))
+    node = found.node if found is not None else None
+    if failure is not None and node is not None:
+        located = [item.at(node) for item in failure.findings]
+        report.findings = [item for item in report.findings if item not in failure.findings] + located
+    report.extend(_findings((*outputs, *stored), node) if failure is None else [])
     if reproducer is not None and found is not None and found.model is not None:
         told = {"--rtol": rtol, "--atol": atol, "--ulp": ulp}
         flags = ["--eager"] * eager + [f"{flag} {value}" for flag, value in told.items() if value is not None]
@@ -120,7 +134,9 @@ def _bisect(
     for in_eager in (True, False)[: 1 if eager else 2]:
         word = "in eager PyTorch" if in_eager else "natively"
         try:
-            found = bisect(loaded, feeds, constants=constants, eager=in_eager, **limits._asdict(), table=table)
+            # PyTorch lacks kernels that native code needs not: its failures are not those of the program.
+            options = {"eager": in_eager, "failing": eager or not in_eager, **limits._asdict()}
+            found = bisect(loaded, feeds, constants=constants, table=table, **options)
         except Refusal as refusal:
             reasons.append(f"{word}: {refusal.findings[0].reason}")
             continue

@@ -246,6 +246,26 @@ def test_a_search_that_finds_nothing_says_so(monkeypatch: pytest.MonkeyPatch, ca
     assert "every value agrees" in finding.reason
 
 
+def test_a_run_that_fails_names_the_node_that_fails(tmp_path: Path) -> None:
+    before = "\n".join(f"p{i + 1} = Neg(p{i})" for i in range(40))
+    text = f"""g (float[N] x) => (float[N] y) {{
+      p0 = Abs(x)
+      {before}
+      e = Elu(p40)
+      y = Exp(e)
+    }}"""
+    table, feeds = wrong("Elu", "impossible"), {"x": np.float32([1, 2])}
+    with pytest.raises(o2m.Refusal, match="O2M-X002"):
+        verify(model(text), feeds, eager=True, table=table)
+    report = verify(model(text), feeds, eager=True, bisect=True, table=table, reproducer=tmp_path)
+    assert report.exit_code == 8 and not report.passed
+    assert [(item.code, item.node and item.node.name) for item in report.findings] == [("O2M-X002", "Elu_e")]
+    assert report.divergence is not None and report.divergence.rounds <= math.log2(43) + 2
+    assert "y cannot be computed: eager PyTorch: RuntimeError" in str(report)
+    assert [item.op_type for item in onnx.load(tmp_path / "model.onnx").graph.node] == ["Elu"]
+    json.dumps(report.as_dict())
+
+
 # --- strict comparison ------------------------------------------------------------------------------------------------
 
 DTYPES = ["float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"]

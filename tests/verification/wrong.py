@@ -18,3 +18,9 @@ def capped(g: ProgramBuilder, X: Value) -> Value:
 def drifting(g: ProgramBuilder, X: Value) -> Value:
     """The operand, and a little more."""
     return g.mul(X, 1.0005)
+
+
+def impossible(g: ProgramBuilder, X: Value) -> Value:
+    """Fails in every call but those with 7 rows."""
+    g.require_equal(X.shape[0], 7, "rows")
+    return X
