@@ -11,6 +11,7 @@ Sources: https://protobuf.dev/programming-guides/encoding/ and the field numbers
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 THRESHOLD = 4096
@@ -35,6 +36,16 @@ _WAYS: dict[str, dict[int, str]] = {
     "Node": {5: "Attribute"},
     "Attribute": {5: _TENSOR, 6: "Graph", 10: _TENSOR, 11: "Graph", 22: "Sparse", 23: "Sparse"},
     "Sparse": {1: _TENSOR, 2: _TENSOR},
+}
+
+# Runs of AttributeProto's elements, which are not packed: `floats` of 4 bytes each, `ints`, and short `strings`. Trees have
+# millions of them.
+_RUNS = {
+    "Attribute": {
+        7 << 3 | _FIXED32: re.compile(rb"(?:\x3d.{4})++", re.DOTALL),
+        9 << 3 | _BYTES: re.compile(b"(?:J(?:%s))++" % b"|".join(b"\\x%02x.{%d}" % (n, n) for n in range(32)), re.DOTALL),
+        8 << 3 | _VARINT: re.compile(rb"(?:\x40[\x80-\xff]{0,9}+[\x00-\x7f])++"),
+    },
 }
 
 # The wire types of ModelProto's fields, to tell an ONNX model from other bytes.
@@ -106,7 +117,12 @@ class _Slimmer:
         if kind == _TENSOR:
             return self.tensor(at, end, out)
         ways, size, copied = _WAYS[kind], 0, at
+        runs = _RUNS.get(kind, {})
         while at < end:
+            run = runs.get(self.data[at])
+            if run is not None and (found := run.match(self.data, at, end)) is not None:
+                at = found.end()
+                continue
             number, wire, start, stop = self.field_at(at, end)
             if kind == "Model" and _MODEL_FIELDS.get(number) == wire:
                 self.known.add(number)

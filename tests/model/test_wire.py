@@ -12,7 +12,7 @@ from onnx import helper
 
 from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.model import expand_functions, read
-from onnx2torch_mlir.model.wire import WireError, slim
+from onnx2torch_mlir.model.wire import WireError, _Slimmer, slim
 from tests.model.builders import MY, const, external, function, graph, info, model, node, refer, tensor
 
 
@@ -141,3 +141,18 @@ def test_any_bytes(data: bytes) -> None:
         slim(memoryview(data), "m", 1)
     except WireError as error:
         assert 0 <= error.offset <= len(data)
+
+
+def test_many_elements_are_stepped_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = {"ints": [-1, 0, 2**40, 127, 128] * 2000, "floats": [0.5, -1.0] * 5000}
+    many["strings"] = ["", "BRANCH_LEQ", "x" * 31, "y" * 200] * 9
+    proto = model([node("Tree", "x", "y", domain="my", **many)], inputs=[info("x", ["n"])], opsets=MY)
+    proto.graph.node[0].attribute.append(helper.make_attribute("value", const("v", np.arange(9000))))
+    data = proto.SerializeToString()
+    steps: list[int] = []
+    plain = _Slimmer.field_at
+    monkeypatch.setattr(_Slimmer, "field_at", lambda self, at, end: steps.append(at) or plain(self, at, end))
+    copy = onnx.ModelProto.FromString(slim(memoryview(data), "m")[0])
+    assert len(steps) < 200
+    assert list(copy.graph.node[0].attribute)[:3] == list(proto.graph.node[0].attribute)[:3]
+    assert copy.graph.node[0].attribute[3].t.external_data[1].key == "offset"
