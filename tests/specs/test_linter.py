@@ -18,6 +18,7 @@ from onnx2torch_mlir.specs import (
     replay,
 )
 from onnx2torch_mlir.specs.loader import read_rows
+from tools.ort_schemas import has_cpu_kernel
 
 
 def test_no_row_contradicts_the_ledger():
@@ -32,15 +33,21 @@ def test_replay_meets_every_version_once():
     assert {key: ours[key] for key in theirs} == theirs
 
 
-def test_every_version_runs_natively_or_on_the_host():
+STANDARD = {"ai.onnx": 629, "ai.onnx.ml": 25, "ai.onnx.preview.training": 4, "ai.onnx.preview": 1}
+CONTRIB = {"com.microsoft": 136, "com.microsoft.nchwc": 8, "com.microsoft.onnx": 20}
+
+
+def test_every_version_of_the_standard_runs_natively_or_on_the_host():
     outcomes = [(r.version.domain, r.outcome) for r in replay(default_table(), default_ledger())]
-    assert {outcome for _, outcome in outcomes} == {Outcome.ROW, Outcome.FUNCTION, Outcome.HOST}
-    told = Counter(domain for domain, _ in outcomes)
-    assert told == {"ai.onnx": 629, "ai.onnx.ml": 25, "ai.onnx.preview.training": 4, "ai.onnx.preview": 1} | {
-        "com.microsoft": 136,
-        "com.microsoft.nchwc": 8,
-        "com.microsoft.onnx": 20,
-    }
+    assert Counter(domain for domain, _ in outcomes) == STANDARD | CONTRIB
+    assert {outcome for domain, outcome in outcomes if domain in STANDARD} == {Outcome.ROW, Outcome.FUNCTION, Outcome.HOST}
+
+
+def test_of_onnxruntimes_operators_only_those_without_kernel_are_refused():
+    resolved = [r for r in replay(default_table(), default_ledger()) if r.version.domain in CONTRIB]
+    assert [str(r.version) for r in resolved if r.outcome is Outcome.UNEXPLAINED] == []
+    refused = {r.version.op for r in resolved if r.outcome is Outcome.REFUSED and not r.version.deprecated}
+    assert {op for op in refused if has_cpu_kernel("com.microsoft", op)} == {"SparseToDenseMatMul"}
 
 
 def test_a_version_without_row_is_expanded_or_unexplained():
