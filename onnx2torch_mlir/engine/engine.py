@@ -28,6 +28,12 @@ class TensorInfo:
     shape: tuple[int | str, ...]
 
 
+def described(spec: TensorSpec, dim_names: Mapping[str, str]) -> TensorInfo:
+    """``spec`` in the words of the model."""
+    shape = tuple(dim if isinstance(dim, int) else dim_text(dim, dim_names) for dim in spec.shape)
+    return TensorInfo(spec.name, arrays.array_dtype(spec), shape)
+
+
 class Context:
     """The memory of one call at a time (see compiler/runtime.py): the next call finds its buffers again."""
 
@@ -104,9 +110,7 @@ class Engine:
         return self.run(inputs)
 
     def _info(self, spec: TensorSpec) -> TensorInfo:
-        names = self._lowered.dim_names
-        shape = tuple(dim if isinstance(dim, int) else dim_text(dim, names) for dim in spec.shape)
-        return TensorInfo(spec.name, arrays.array_dtype(spec), shape)
+        return described(spec, self._lowered.dim_names)
 
     def _take_context(self) -> Context:
         with self._lock:

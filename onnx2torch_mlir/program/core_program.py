@@ -107,14 +107,14 @@ class CoreProgram:
         lowered = self.lowered
         with self.report.stage("compile"):
             engine = compile_lowered(lowered, threads=threads)
-        return PackedProgram(engine, self.inputs, self.outputs, self.defaults) if self.is_composite else engine
+        return PackedProgram(engine, self.inputs, self.outputs, self.dim_names, self.defaults) if self.is_composite else engine
 
     def eager(self) -> EagerProgram | PackedProgram:
         """The program in eager PyTorch, without any MLIR; wrapped as in `compile`."""
         from onnx2torch_mlir.program.eager import EagerProgram
 
         eager = EagerProgram(self)
-        return PackedProgram(eager, self.inputs, self.outputs, self.defaults) if self.is_composite else eager
+        return PackedProgram(eager, self.inputs, self.outputs, self.dim_names, self.defaults) if self.is_composite else eager
 
     @property
     def is_composite(self) -> bool:

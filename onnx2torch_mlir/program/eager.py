@@ -14,6 +14,7 @@ from onnx2torch_mlir.core.signature import TensorSpec
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine.arrays import Array, array_dtype, from_anything
 from onnx2torch_mlir.engine.binding import check_sizes
+from onnx2torch_mlir.engine.engine import described
 
 if TYPE_CHECKING:
     from onnx2torch_mlir.program.core_program import CoreProgram
@@ -23,8 +24,10 @@ class EagerProgram:
     """Runs a program in eager PyTorch; the interface is the native engine's."""
 
     def __init__(self, program: CoreProgram) -> None:
-        self.inputs = program.flat_inputs
-        self.outputs = program.flat_outputs
+        self._inputs = program.flat_inputs
+        self._outputs = program.flat_outputs
+        self.inputs = tuple(described(spec, program.dim_names) for spec in self._inputs)
+        self.outputs = tuple(described(spec, program.dim_names) for spec in self._outputs)
         self._exported = program.exported
         self._dim_names = program.dim_names
         self._defaults = program.defaults
@@ -40,29 +43,29 @@ class EagerProgram:
         """
         if isinstance(inputs, Mapping):
             given = {**self._defaults, **inputs}
-            missing = [spec.name for spec in self.inputs if spec.name not in given]
+            missing = [spec.name for spec in self._inputs if spec.name not in given]
             if missing:
                 raise refuse("O2M-U003", f"the arrays do not fit the inputs (missing: {', '.join(missing)})", case=missing[0])
-            values = [given[spec.name] for spec in self.inputs]
+            values = [given[spec.name] for spec in self._inputs]
         else:
             values = list(inputs)
-        if len(values) != len(self.inputs):
-            raise refuse("O2M-U003", f"{len(values)} arrays are given for {len(self.inputs)} inputs")
+        if len(values) != len(self._inputs):
+            raise refuse("O2M-U003", f"{len(values)} arrays are given for {len(self._inputs)} inputs")
         tensors = []
-        for value, spec in zip(values, self.inputs, strict=True):
+        for value, spec in zip(values, self._inputs, strict=True):
             array = np.asarray(value)
             if array.dtype != array_dtype(spec) or array.ndim != len(spec.shape):
                 shown = f"{array.dtype}{list(array.shape)}"
                 raise refuse("O2M-U003", f"an array {shown} is given for {spec}", case=spec.name)
             tensors.append(from_numpy(array, spec.dtype))
-        check_sizes(self.inputs, [tuple(tensor.shape) for tensor in tensors], self._dim_names)
+        check_sizes(self._inputs, [tuple(tensor.shape) for tensor in tensors], self._dim_names)
         try:
             with torch.no_grad():
                 results = _Evaluator(self._exported.graph_module).run(*self._weights, *tensors)
         except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError) as error:
             first_line = next(iter(str(error).strip().splitlines()), "")
             raise refuse("O2M-X002", f"eager PyTorch: {type(error).__name__}: {first_line}") from error
-        return [_array(result, spec) for result, spec in zip(results, self.outputs, strict=True)]
+        return [_array(result, spec) for result, spec in zip(results, self._outputs, strict=True)]
 
 
 class _Evaluator(torch.fx.Interpreter):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,11 +26,16 @@ class PackedProgram:
     """A program some of whose inputs or outputs are sequences (lists of arrays) or optionals (None where absent)."""
 
     def __init__(
-        self, flat: FlatProgram, inputs: Sequence[Spec], outputs: Sequence[Spec], defaults: Mapping[str, Any]
+        self,
+        flat: FlatProgram,
+        inputs: Sequence[Spec],
+        outputs: Sequence[Spec],
+        dim_names: Mapping[str, str],
+        defaults: Mapping[str, Any],
     ) -> None:
         self.flat = flat
-        self.inputs = tuple(inputs)
-        self.outputs = tuple(outputs)
+        self.inputs = tuple(named(spec, dim_names) for spec in inputs)
+        self.outputs = tuple(named(spec, dim_names) for spec in outputs)
         self._defaults = defaults
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
@@ -69,6 +75,20 @@ class PackedProgram:
         if len(inputs) != len(names):
             raise refuse("O2M-U003", f"{len(inputs)} values are given for {len(names)} inputs", hint=hint)
         return list(inputs)
+
+
+def named(spec: Spec, dim_names: Mapping[str, str]) -> Any:
+    """``spec`` with the model's names for the symbols in it."""
+    if isinstance(spec, OptionalSpec):
+        return replace(spec, value=named(spec.value, dim_names))
+    if isinstance(spec, SequenceSpec):
+        return replace(spec, flat=tuple(named(item, dim_names) for item in spec.flat))
+    symbols = {symbol: sympy.Symbol(dim_names.get(str(symbol), str(symbol))) for symbol in _symbols(spec)}
+    return replace(spec, shape=tuple(dim if isinstance(dim, int) else dim.xreplace(symbols) for dim in spec.shape))
+
+
+def _symbols(spec: TensorSpec) -> set[Any]:
+    return {symbol for dim in spec.shape if not isinstance(dim, int) for symbol in dim.free_symbols}
 
 
 def packed(spec: Spec, value: Any, sizes: Mapping[sympy.Symbol, int]) -> list[Any]:

@@ -204,7 +204,9 @@ def test_names_of_dims_reach_the_engine_and_the_messages() -> None:
     inputs = [info(f"in{n}", [name, 2]) for n, name in enumerate(DIMS)] + [info("p", ["", 2]), info("q", ["?", 2])]
     nodes = [node("Neg", value.name, f"out{n}") for n, value in enumerate(inputs)]
     outputs = [info(f"out{n}", [None, 2]) for n in range(len(inputs))]
-    engine = o2m.compile(model(nodes, inputs=inputs, outputs=outputs))
+    program = o2m.convert(model(nodes, inputs=inputs, outputs=outputs))
+    engine, in_eager = program.compile(), program.eager()
+    assert (in_eager.inputs, in_eager.outputs) == (engine.inputs, engine.outputs)
     assert [item.shape[0] for item in engine.inputs[: len(DIMS)]] == DIMS
     assert [item.shape[0] for item in engine.outputs[: len(DIMS)]] == DIMS
     assert all(isinstance(item.shape[0], str) for item in engine.inputs)
@@ -212,6 +214,13 @@ def test_names_of_dims_reach_the_engine_and_the_messages() -> None:
     for size in (0, 1, 3):
         arrays = [np.ones((size + n % 3, 2), np.float32) for n in range(len(inputs))]
         assert [item.shape for item in engine.run(arrays)] == [array.shape for array in arrays]
+
+
+def test_names_of_dims_beside_sequences() -> None:
+    proto = text("(float[batch_size, 2] x) => (seq(float[batch_size, 2]) s) { s = SequenceConstruct(x, x) }")
+    for runnable in (o2m.compile(proto), o2m.convert(proto).eager()):
+        assert str(runnable.inputs[0]) == "x: float32[batch_size, 2]"
+        assert [item.shape for item in runnable.run([np.ones((3, 2), np.float32)])[0]] == [(3, 2)] * 2
 
 
 def test_a_wrong_size_names_input_dim_and_both_values() -> None:
