@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 SymbolicArray = np.ndarray[Any, np.dtype[np.object_]]
 """Contents with symbolic sizes in them: a NumPy object array of `int` and sympy expressions."""
+
+MOST_SIZES = 1 << 16
+"""Integers of a constant that are read one by one; a longer one is a weight."""
 
 
 class Value:
@@ -87,13 +91,23 @@ class Value:
         return contents if isinstance(contents, torch.Tensor) else None
 
     def dims(self) -> list[Dim] | None:
-        """The contents, flattened, as sizes: for an integer value whose contents are known."""
+        """The contents, flattened, as sizes: for an integer value whose contents are known and are no weight.
+
+        None for more than `MOST_SIZES` of them: so many are not read.
+        """
+        if self.dtype.is_floating_point or self.dtype.is_complex or not self._is_list:
+            return None
         contents = self.contents
-        if contents is None or self.dtype.is_floating_point or self.dtype.is_complex:
+        if contents is None:
             return None
         if isinstance(contents, torch.Tensor):
             return [int(item) for item in contents.reshape(-1).tolist()]
         return [to_dim(item) for item in contents.reshape(-1).tolist()]
+
+    @property
+    def _is_list(self) -> bool:
+        sizes = [int(size) for size in self.shape if isinstance(size, int | sympy.Integer)]
+        return len(sizes) == self.rank and math.prod(sizes) <= MOST_SIZES
 
     def known(self) -> Any:
         """The contents as nested Python lists (or a number for rank 0), or None where not all are numbers."""

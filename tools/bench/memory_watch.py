@@ -1,0 +1,82 @@
+"""The memory of a command and of all processes that it starts, watched from outside (Linux)."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_PERIOD = 0.01
+
+
+@dataclass
+class Peak:
+    """What a command needed: its seconds and output; peaks of all its processes together, in bytes.
+
+    ``resident`` counts every page that is mapped and in memory; ``anonymous`` only what the processes made themselves, which
+    is what the system cannot take back. ``largest`` is the largest resident memory of one process, as the kernel counted it.
+    """
+
+    seconds: float = 0.0
+    resident: int = 0
+    anonymous: int = 0
+    largest: int = 0
+    output: str = ""
+
+
+def watch(command: Sequence[str]) -> Peak:
+    """Run ``command`` and watch its memory.
+
+    Raises:
+        RuntimeError: it failed; with the last line of its messages.
+    """
+    peak = Peak()
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        started = time.perf_counter()
+        process = subprocess.Popen(command, stdout=out, stderr=err)
+        done = threading.Event()
+        sampler = threading.Thread(target=_sample, args=(process.pid, peak, done))
+        sampler.start()
+        process.wait()
+        peak.seconds = time.perf_counter() - started
+        done.set()
+        sampler.join()
+        out.seek(0)
+        err.seek(0)
+        peak.output = out.read()
+        if process.returncode != 0:
+            lines = [line for line in err.read().splitlines() if line.strip()] or [f"exit status {process.returncode}"]
+            raise RuntimeError(lines[-1][:200])
+    return peak
+
+
+def _sample(pid: int, peak: Peak, done: threading.Event) -> None:
+    while not done.is_set():
+        found = [_status(member) for member in _tree(pid)]
+        peak.resident = max(peak.resident, sum(status.get("VmRSS", 0) for status in found))
+        peak.anonymous = max(peak.anonymous, sum(status.get("RssAnon", 0) for status in found))
+        peak.largest = max([peak.largest, *(status.get("VmHWM", 0) for status in found)])
+        done.wait(_PERIOD)
+
+
+def _tree(pid: int) -> Iterator[int]:
+    yield pid
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            text = children.read_text()
+        except OSError:
+            continue
+        for child in text.split():
+            yield from _tree(int(child))
+
+
+def _status(pid: int) -> dict[str, int]:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return {}
+    return {key: int(rest.split()[0]) * 1024 for key, _, rest in (line.partition(":") for line in lines) if rest.endswith("kB")}
