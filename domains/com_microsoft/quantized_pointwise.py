@@ -42,13 +42,19 @@ def add(
 ) -> Value:
     """The sum of the numbers that ``a`` and ``b`` stand for; the order of the float operations is onnxruntime's.
 
-    It rounds after the zero point is added.
+    It rounds after the zero point is added, and multiplies and adds with one rounding, as processors with such an
+    instruction do.
     """
     scale = number(g, c_scale)
     of_a, of_b = g.div(number(g, a_scale), scale), g.div(number(g, b_scale), scale)
-    shift = g.add(g.mul(of_a, number(g, a_zero_point)), g.mul(of_b, number(g, b_zero_point)))
-    result = g.add(g.sub(number(g, c_zero_point), shift), g.mul(g.cast(a, torch.float32), of_a))
-    return saturated(g, g.add(result, g.mul(g.cast(b, torch.float32), of_b)), None, a.dtype)
+    shift = _fused(g, of_a, number(g, a_zero_point), g.mul(of_b, number(g, b_zero_point)))
+    return saturated(g, _fused(g, a, of_a, _fused(g, b, of_b, g.sub(number(g, c_zero_point), shift))), None, a.dtype)
+
+
+def _fused(g: ProgramBuilder, a: Value, b: Value, c: Value) -> Value:
+    """``a * b + c`` of float32 or small integers, rounded once: in float64 the product is exact."""
+    wide = [g.cast(item, torch.float64) for item in (a, b, c)]
+    return g.cast(g.add(g.mul(wide[0], wide[1]), wide[2]), torch.float32)
 
 
 def mul(
@@ -66,8 +72,7 @@ def mul(
     factor = g.div(g.mul(number(g, a_scale), number(g, b_scale)), number(g, c_scale))
     left = g.sub(g.cast(a, torch.float32), number(g, a_zero_point))
     right = g.sub(g.cast(b, torch.float32), number(g, b_zero_point))
-    result = g.add(g.mul(g.mul(left, right), factor), number(g, c_zero_point))
-    return saturated(g, result, None, a.dtype)
+    return saturated(g, _fused(g, g.mul(left, right), factor, number(g, c_zero_point)), None, a.dtype)
 
 
 def leaky_relu(
