@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
@@ -145,3 +146,40 @@ def test_the_size_of_a_block(nodes: Any, expected: int) -> None:
         node = graph[0]
 
     assert blocks.block_of(Around()) == expected
+
+
+def test_blocks_of_16() -> None:
+    """What a machine with wider registers writes: 20 channels in blocks of 16, filters of all three orders."""
+    x = reals(2, 12, 5, 6)
+    first, second, third = reals(20, 12, 3, 3), reals(20, 20, 1, 1), reals(20, 1, 3, 3)
+
+    def filled(w: Any, filters: int, channels: int) -> Any:
+        return np.pad(w, [(0, filters - w.shape[0]), (0, channels - w.shape[1]), (0, 0), (0, 0)])
+
+    def by_filters(w: Any) -> Any:
+        apart = w.reshape(-1, 16, *w.shape[1:])
+        return apart.transpose(0, 2, 3, 4, 1).reshape(w.shape)
+
+    def by_both(w: Any) -> Any:
+        apart = w.reshape(w.shape[0] // 16, 16, w.shape[1] // 16, 16, *w.shape[2:])
+        return apart.transpose(0, 2, 4, 5, 3, 1).reshape(w.shape)
+
+    text = """<ir_version: 9, opset_import: ["" : 17, "com.microsoft.nchwc" : 1]>
+        agraph (float[N, 12, H, W] x, float[32, 12, 3, 3] a, float[32, 32, 1, 1] b, float[32, 1, 3, 3] c)
+            => (float[N, 20, H, W] y) {
+            one = com.microsoft.nchwc.Conv <activation = "Relu", pads = [1, 1, 1, 1]> (x, a)
+            two = com.microsoft.nchwc.Conv (one, b)
+            three = com.microsoft.nchwc.Conv <group = 32, pads = [1, 1, 1, 1]> (two, c)
+            sum = Add (three, one)
+            y = com.microsoft.nchwc.ReorderOutput <channels = 20> (sum)
+        }"""
+    model = onnx.parser.parse_model(text)
+    arrays = {"a": by_filters(filled(first, 32, 12)), "b": by_both(filled(second, 32, 32))}
+    arrays["c"] = by_filters(filled(third, 32, 1))
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in arrays.items())
+    del model.graph.input[1:]
+    tensors = [torch.from_numpy(item) for item in (x, first, second, third)]
+    one = torch.relu(nn.functional.conv2d(tensors[0], tensors[1], padding=1))
+    expected = nn.functional.conv2d(nn.functional.conv2d(one, tensors[2]), tensors[3], padding=1, groups=20) + one
+    (found,) = convert(read(model)).eager().run([x])
+    np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-4)

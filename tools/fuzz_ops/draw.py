@@ -164,30 +164,42 @@ class Draw:
         high: float | None = None,
         known: bool | None = None,
         only: Sequence[str] | None = None,
+        fixed: Sequence[int] = (),
     ) -> Array:
-        """Give the input ``name`` an array of ``shape`` in the type of its formal."""
-        return self.give(name, self.array(self.dtype(self.formal(name).type, only), shape, low, high), known=known)
+        """Give the input ``name`` an array of ``shape`` in the type of its formal; ``fixed`` axes are not symbolic."""
+        array = self.array(self.dtype(self.formal(name).type, only), shape, low, high)
+        return self.give(name, array, known=known, fixed=fixed)
 
     def give(
-        self, name: str, array: Array | None, *, known: bool | None = None, static: bool = False, static_last: bool = False
+        self,
+        name: str,
+        array: Array | None,
+        *,
+        known: bool | None = None,
+        static: bool = False,
+        static_last: bool = False,
+        fixed: Sequence[int] = (),
     ) -> Array:
         """Give the input ``name`` this array; of a variadic input the next one. ``known`` None: once in eight.
 
-        ``static`` and ``static_last`` keep all dims, or the last one, from being symbolic: a rank depends on them.
+        ``static``, ``static_last`` and ``fixed`` keep all dims, the last one, or some from being symbolic: a rank depends
+        on them.
         """
         if array is None:
             self._inputs.setdefault(name, []).append(None)
             return np.zeros(())
-        self._inputs.setdefault(name, []).append(self._tensor(array, known=known, static=static, static_last=static_last))
+        self._inputs.setdefault(name, []).append(
+            self._tensor(array, known=known, static=static, fixed=[array.ndim - 1] if static_last else fixed)
+        )
         return array
 
-    def _tensor(self, array: Array, *, known: bool | None, static: bool = False, static_last: bool = False) -> Given:
+    def _tensor(self, array: Array, *, known: bool | None, static: bool = False, fixed: Sequence[int] = ()) -> Given:
         if known is None:
             known = self.one_in(8)
         index = self._count
         self._count += 1
         symbolic = [
-            not (known or static or (self.broadcasts and size == 1) or (static_last and axis == array.ndim - 1))
+            not (known or static or (self.broadcasts and size == 1) or axis in fixed)
             and (self.symbolic == "all" or (self.symbolic == "some" and self.flag()))
             for axis, size in enumerate(array.shape)
         ]
