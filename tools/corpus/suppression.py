@@ -32,7 +32,8 @@ class WithSuppression:
             f"""<ir_version: {detector.ir_version}, opset_import: ["": {opset}]>
             suppression (float[N, C, A] predictions) => (int64[K, 3] selected, float[K, 4] chosen_boxes, float[K] chosen_scores)
                 <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] three = {{3}},
-                 int64[1] four = {{4}}, int64[1] end = {{9223372036854775807}}, int64 most = {{{self.most}}}, float overlap = {{{self.overlap}}},
+                 int64[1] four = {{4}}, int64[1] end = {{9223372036854775807}},
+                 int64 most = {{{self.most}}}, float overlap = {{{self.overlap}}},
                  float score = {{{self.score}}}> {{
                 columns = Slice(predictions, zero, four, one)
                 boxes = Transpose <perm = [0, 2, 1]> (columns)
