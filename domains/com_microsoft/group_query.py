@@ -82,7 +82,7 @@ def group_query_attention(
         if cos_cache is None or sin_cache is None:
             raise refuse("O2M-C005", "do_rotary needs cos_cache and sin_cache", case="do_rotary")
         places = _positions(g, position_ids, lengths)
-        query, key = _turned(g, [query, key], places, (cos_cache, sin_cache), bool(rotary_interleaved))
+        query, key = turned(g, [query, key], places, (cos_cache, sin_cache), bool(rotary_interleaved))
     room = total if past_key is None else g.opaque_size(maximum(total, past_key.shape[2]))
     if k_quant_type != v_quant_type:
         raise refuse("O2M-C003", "keys and values quantized in different ways", case="k_quant_type")
@@ -176,9 +176,10 @@ def _positions(g: ProgramBuilder, given: Value | None, lengths: Lengths) -> Valu
     return g.where(lengths.is_first, g.add(start, count), given)
 
 
-def _turned(
+def turned(
     g: ProgramBuilder, values: list[Value], places: Value, tables: tuple[Value, Value], interleaved: bool
 ) -> list[Value]:
+    """``values`` [B, heads, S, H] turned by the angles that ``tables`` have for the ``places`` [B, S]."""
     check_tables(g, *tables)
     cos, sin = (g.unsqueeze(rows_at(g, table, places), 1) for table in tables)
     return [item if item.shape[2] == 0 else rotated(g, item, cos, sin, interleaved=interleaved) for item in values]

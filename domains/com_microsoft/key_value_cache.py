@@ -99,10 +99,11 @@ class Lengths:
         return g.binary("lt", place, g.reshape(self.total, [self.batch, 1, 1, 1]))
 
 
-def filled_up(g: ProgramBuilder, past: Value | None, new: Value, lengths: Lengths, room: Dim) -> Value:
+def filled_up(g: ProgramBuilder, past: Value | None, new: Value, lengths: Lengths, room: Dim, *, shared: bool = False) -> Value:
     """[B, heads, room, H]: the past of each batch, then the steps of ``new`` [B, heads, S, H], then 0.
 
-    Without a past ``new`` fills all the room; without steps in ``new`` the past has them already.
+    Without a past ``new`` fills all the room; without steps in ``new`` the past has them already. A ``shared`` past keeps
+    what it holds behind the new steps.
     """
     if past is None:
         return new
@@ -120,7 +121,7 @@ def filled_up(g: ProgramBuilder, past: Value | None, new: Value, lengths: Length
     row = g.unsqueeze(g.arange(0, batch), 1)
     moved = g.permute(g.call("aten.index.Tensor", g.permute(new, [0, 2, 1, 3]), [row, index]), [0, 2, 1, 3])
     is_new = _each_place(g, g.binary("lt", ahead, g.size_value(steps)))
-    return g.where(is_old, old, g.where(is_new, moved, 0))
+    return g.where(is_old, old, g.where(is_new, moved, old if shared else 0))
 
 
 def _each_place(g: ProgramBuilder, flags: Value) -> Value:
