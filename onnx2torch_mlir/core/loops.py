@@ -27,7 +27,8 @@ class Turn:
     ``carries`` are the types at its start (a size that changes is a symbol of its own); ``goes_on`` is True where the
     first result is known to be true; ``extras`` are the types of the results after the carries; ``pinned`` says that the
     body only converts with the carries' first sizes, which are asserted to stay; ``peeled`` that the first turns broadcast
-    sizes of 1 to those that every later turn has: they have to be built apart from these.
+    sizes of 1 to those that every later turn has, or that the first one gives a carry the rank that it keeps: they have to be
+    built apart from these.
     """
 
     carries: tuple[TensorType, ...]
@@ -63,6 +64,11 @@ def settle(g: ProgramBuilder, body: Body, init: Sequence[Value]) -> Turn:
             if turn is None:
                 raise
             return turn
+        changed = [pair for pair in zip(types, after, strict=True) if len(pair[0].shape) != len(pair[1].shape)]
+        if changed:
+            if turn is None and _keeps_ranks(g, body, after, extras):
+                return Turn(tuple(types), goes_on, extras, pinned=False, peeled=True)
+            check_carried(g, *changed[0])
         if widened == types:
             return Turn(tuple(types), goes_on, extras, pinned=False)
         if turn is None and _broadcasts_at_first(g, body, types, after, extras):
@@ -100,16 +106,29 @@ def _broadcasts_at_first(
             return False
 
 
+def _keeps_ranks(g: ProgramBuilder, body: Body, types: Sequence[TensorType], extras: tuple[TensorType, ...]) -> bool:
+    """Whether a turn that starts with ``types`` leaves their ranks as they are, and gives ``extras`` too."""
+    try:
+        _, _, later, after = _attempt(g, body, types, [type_.shape for type_ in types])
+    except Refusal:
+        return False
+    return _alike(later, extras) and all(len(a.shape) == len(b.shape) for a, b in zip(types, after, strict=True))
+
+
 def _alike(some: Sequence[TensorType], others: Sequence[TensorType]) -> bool:
-    return all(
-        known_equal(one, other) for a, b in zip(some, others, strict=True) for one, other in zip(a.shape, b.shape, strict=True)
+    pairs = list(zip(some, others, strict=True))
+    return all(len(a.shape) == len(b.shape) for a, b in pairs) and all(
+        known_equal(one, other) for a, b in pairs for one, other in zip(a.shape, b.shape, strict=True)
     )
 
 
 def _attempt(
     g: ProgramBuilder, body: Body, types: Sequence[TensorType], first: Sequence[tuple[Dim, ...]]
 ) -> tuple[list[TensorType], bool, tuple[TensorType, ...], list[TensorType]]:
-    """The carries' types widened by a turn, whether it goes on, the types of its further results, and of its carries."""
+    """The carries' types widened by a turn, whether it goes on, the types of its further results, and of its carries.
+
+    A carry whose rank changes is not widened.
+    """
     aside = SubProgramBuilder(g)
     with g.table.inside():
         trip = aside.parameter("trip", TensorType(torch.int64, ()))
@@ -117,6 +136,9 @@ def _attempt(
         go_on, *results = body(aside, [trip, *carries])
         widened = []
         for type_, result, sizes in zip(types, results, first, strict=False):
+            if len(type_.shape) != result.rank and (type_.dtype, type_.element) == (result.dtype, result.element):
+                widened.append(type_)
+                continue
             check_carried(g, type_, result)
             shape = [
                 own if own is not start or known_equal(g.simplify(own), g.simplify(new)) else g.table.new_symbol("carried size")

@@ -178,9 +178,9 @@ def known_around(g: ProgramBuilder, size: Dim) -> bool:
     return isinstance(size, int) or all(g.symbols.is_bound(symbol) for symbol in size.free_symbols)
 
 
-def check_carried(g: ProgramBuilder, before: Value | TensorType, after: Value) -> None:
+def check_carried(g: ProgramBuilder, before: Value | TensorType, after: Value | TensorType) -> None:
     """Refuse (O2M-C003) a carried value whose dtype or rank changes."""
-    if (before.dtype, before.element, len(before.shape)) != (after.dtype, after.element, after.rank):
+    if (before.dtype, before.element, len(before.shape)) != (after.dtype, after.element, len(after.shape)):
         what = "rank" if (before.dtype, before.element) == (after.dtype, after.element) else "dtype"
         first = described(g, before)
         raise refuse("O2M-C003", f"a value carried by a loop changes its {what}: {first} becomes {described(g, after)}")

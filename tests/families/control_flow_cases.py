@@ -42,6 +42,19 @@ def trips(**others: Any) -> list[Feeds]:
 
 LOOPS = [
     ControlCase(
+        "a_carried_value_gets_its_rank_in_the_first_turn",
+        """g (float x, float[N] step, int64 m) => (float[K] y, float[T, K] rows)
+            <bool keep = {1}, int64 many = {1000}> {
+            y, rows = Loop <body = b (int64 i, bool c, v) => (bool d, w, row) {
+                d = Less(i, m)
+                w = Add(v, step)
+                row = Identity(w)
+            }> (many, keep, x)
+        }""",
+        [{"x": np.array(0.5, np.float32), "step": f32(n), "m": i64(m)} for n in (1, 4) for m in (0, 2)],
+        eager=False,
+    ),
+    ControlCase(
         "broadcast_by_the_first_turns",
         """g (int64 m, float[1, 3] x, float[N, 1] y) => (float[A, 3] last, float[B, C] late, float[T, 3] sums) {
             last, late, sums = Loop <body = b (int64 i, bool on, float[?, 3] a, float[?, ?] l)
