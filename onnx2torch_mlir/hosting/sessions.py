@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 
 from onnx2torch_mlir.hosting.border import Border
+from onnx2torch_mlir.model.function_checks import all_nodes
 
 NEWEST_IR = 13
 """The newest ir_version that onnxruntime 1.31 reads."""
@@ -36,7 +37,9 @@ class HostSession(Protocol):
 class OnnxruntimeSession:
     """``source`` in onnxruntime, its nodes as the model states them, without fusions that round differently.
 
-    ``base_dir`` is where the external data of a ModelProto are. What onnxruntime raises, it raises.
+    Where the model has products of quantized tensors, it is optimized so that they are exact: on a CPU without VNNI the
+    kernels of uint8 by int8 saturate the sum of two products. ``base_dir`` is where the external data of a ModelProto are.
+    What onnxruntime raises, it raises.
     """
 
     def __init__(self, source: Source, base_dir: Path | None = None) -> None:
@@ -57,7 +60,9 @@ class OnnxruntimeSession:
             if folder is not None:
                 options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
         with _unreleased_opsets():
-            self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            self._session = _exact_session(content, options) if _has_products(model) else None
+            if self._session is None:
+                self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         overridable = self._session.get_overridable_initializers()
         self._given = {item.name for item in (*self._session.get_inputs(), *overridable)}
 
@@ -65,6 +70,32 @@ class OnnxruntimeSession:
         """The outputs in order."""
         carried = {name: array for name, array in self._border.feeds(feeds).items() if name in self._given}
         return self._border.results(self._session.run(None, carried))
+
+
+_PRODUCTS = frozenset(
+    "MatMulInteger ConvInteger QLinearMatMul QLinearConv QGemm QAttention DynamicQuantizeMatMul MatMulIntegerToFloat".split()
+)
+"""Operators with kernels that saturate, under the names that they have in all domains."""
+
+
+def _has_products(model: onnx.ModelProto) -> bool:
+    nodes = [model.graph.node, *(function.node for function in model.functions)]
+    return any(node.op_type in _PRODUCTS for part in nodes for node in all_nodes(part))
+
+
+def _exact_session(content: str | bytes, options: Any) -> Any:
+    """A session with exact products of uint8 by int8; None where onnxruntime has no kernels for these (int8 by int8)."""
+    import onnxruntime
+
+    before = options.graph_optimization_level
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    try:
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception:  # of many classes: the other session says it again, if it is the model's fault
+        options.graph_optimization_level = before
+        options.add_session_config_entry("session.x64quantprecision", "0")
+        return None
 
 
 class EvaluatorSession:
