@@ -15,6 +15,9 @@ import torch
 DOMAIN = "com.microsoft.nchwc"
 SMALL, LARGE = 8, 16
 
+_KEEP_CHANNELS = frozenset("Add Sum Relu MaxPool AveragePool GlobalMaxPool GlobalAveragePool Upsample".split())
+"""Operators that may stand between a convolution and the end of blocks, and give as many channels as they take."""
+
 _FOUND: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
 
@@ -38,20 +41,29 @@ def block_of(enclosing: Surroundings) -> int:
 
 def _told_by(graph: Any) -> int | None:
     """The size that the filters and channels of ``graph`` tell, or None."""
-    ambiguous = True
+    padded = False
     for node in graph:
         if node.domain != DOMAIN:
             continue
-        if node.op_type == "Conv":
-            shape = _sizes(node.inputs[1])
-            if shape and shape[0] % LARGE:
+        shape = _sizes(node.inputs[1]) if node.op_type == "Conv" else ()
+        if shape:
+            if shape[0] % LARGE:
                 return SMALL
             # Such an image is read plain, or would have been padded to 16 channels.
-            if shape and SMALL < shape[1] < LARGE and _integer(node, "group", 1) == 1:
+            if SMALL < shape[1] < LARGE and _integer(node, "group", 1) == 1:
                 return LARGE
-        elif node.op_type == "ReorderOutput" and 0 < _integer(node, "channels", 0) % LARGE <= SMALL:
-            ambiguous = False
-    return None if ambiguous else LARGE
+        elif node.op_type == "ReorderOutput":
+            rest = _integer(node, "channels", 0) % LARGE
+            padded = padded or (0 < rest <= SMALL and _comes_of_filters(node.inputs[0]))
+    return LARGE if padded else None
+
+
+def _comes_of_filters(value: Any) -> bool:
+    """Whether the channels of a blocked value are those of a convolution, all of which have multiples of 16."""
+    node = value.producer()
+    while node is not None and node.op_type in _KEEP_CHANNELS:
+        node = node.inputs[0].producer()
+    return node is not None and node.domain == DOMAIN and node.op_type == "Conv" and bool(_sizes(node.inputs[1]))
 
 
 def _sizes(value: Any) -> tuple[int, ...]:

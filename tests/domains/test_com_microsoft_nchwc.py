@@ -120,11 +120,12 @@ def test_a_network_is_plain_again(optimized: Path) -> None:
 
 
 def graph_of(*nodes: tuple[str, tuple[int, ...], dict[str, int]]) -> ir.Graph:
-    made = []
+    made: list[ir.Node] = []
     for op, shape, attributes in nodes:
-        weights = ir.Value(name="w", shape=ir.Shape(shape))
+        before = made[-1].outputs[0] if made else ir.Value(name="x")
+        inputs = [before, ir.Value(name="w", shape=ir.Shape(shape))] if shape else [before]
         items = [ir.AttrInt64(name, number) for name, number in attributes.items()]
-        made.append(ir.Node(blocks.DOMAIN, op, [ir.Value(name="x"), weights], items))
+        made.append(ir.Node(blocks.DOMAIN, op, inputs, items))
     return ir.Graph([], [], nodes=made)
 
 
@@ -136,6 +137,7 @@ def graph_of(*nodes: tuple[str, tuple[int, ...], dict[str, int]]) -> ir.Graph:
         ([("Conv", (32, 12, 3, 3), {})], 16),
         ([("Conv", (32, 32, 3, 3), {}), ("ReorderOutput", (), {"channels": 32})], BLOCK),
         ([("Conv", (32, 32, 3, 3), {}), ("ReorderOutput", (), {"channels": 28})], BLOCK),
+        ([("MaxPool", (), {}), ("ReorderOutput", (), {"channels": 20})], BLOCK),
     ],
 )
 def test_the_size_of_a_block(nodes: Any, expected: int) -> None:
