@@ -60,9 +60,8 @@ class OnnxruntimeSession:
             if folder is not None:
                 options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
         with _unreleased_opsets():
-            self._session = _exact_session(content, options) if _has_products(model) else None
-            if self._session is None:
-                self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            exact = _exact_session(content, options) if _has_products(model) else None
+            self._session = exact or onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         overridable = self._session.get_overridable_initializers()
         self._given = {item.name for item in (*self._session.get_inputs(), *overridable)}
 
