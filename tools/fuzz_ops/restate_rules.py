@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tools.fuzz_ops.case import Case
+from tools.fuzz_ops.case import Array, Case
 from tools.fuzz_ops.stated import Stated, array_of, arrays_of, at, changed, giving
 
 
@@ -216,22 +216,29 @@ def _exponentials(case: Case) -> Stated | None:
 
 def _rescaled(case: Case) -> Stated | None:
     """QLinearConv-10: "When bias is present it must be quantized using scale = input scale * weight scale and zero point as
-    0", so the sums that ConvInteger gives, with the bias, times ``x_scale * w_scale / y_scale`` are the result; onnxruntime
-    has no kernel for a result of another type than the input."""
-    x_scale, w_scale, y_scale = (array_of(case, index) for index in (1, 4, 6))
-    zero, bias = array_of(case, 7), array_of(case, 8)
-    if x_scale is None or w_scale is None or y_scale is None or zero is None:
+    0", so the sums that Conv gives without zero points, with the bias, times ``x_scale * w_scale / y_scale`` are the result;
+    onnxruntime has no kernel for some pairs of types. Whole numbers are exact in float32 up to 2**24."""
+    arrays = arrays_of(case)
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, zero = arrays[:8]
+    if x is None or x_scale is None or w is None or w_scale is None or y_scale is None or zero is None:
         return None
+    bias = arrays[8] if len(arrays) > 8 else None
     scale, limits = x_scale.astype(np.float64) * w_scale / y_scale, np.iinfo(zero.dtype)
-    given = tuple(case.inputs[index] for index in (0, 3, 2, 5))
+    if w.size // max(w.shape[0], 1) * 255**2 >= 2**24:
+        return None
+
+    def whole(array: Array, zeros: Array | None, axes: int) -> Array:
+        offset = np.zeros((), np.float32) if zeros is None else zeros.astype(np.float32)
+        return array.astype(np.float32) - (offset.reshape(-1, *[1] * axes) if offset.size > 1 else offset.reshape(()))
 
     def finish(results: list[Any]) -> list[Any]:
         channels = (-1, *[1] * (results[0].ndim - 2))
-        sums = results[0] + (0 if bias is None else bias.reshape(channels))
+        sums = results[0].astype(np.float64) + (0 if bias is None else bias.reshape(channels))
         found = np.rint(sums * (scale.reshape(channels) if scale.size > 1 else scale.reshape(()))) + int(zero.reshape(()))
         return [np.clip(found, limits.min, limits.max).astype(zero.dtype)]
 
-    return Stated(replace(case, op="ConvInteger", opset=10, inputs=given), at("ConvInteger", 10), finish)
+    stated = Stated(replace(case, op="Conv", opset=11), at("Conv", 11), finish)
+    return giving(stated, [whole(x, x_zero, 0), whole(w, w_zero, w.ndim - 1)])
 
 
 def _global(case: Case) -> Stated | None:
