@@ -46,8 +46,10 @@ def attention(
     """
     if do_rotary:
         raise refuse("O2M-C003", "rotary positions, which onnxruntime's CPU kernel refuses", case="do_rotary=1")
-    if input.rank != 3 or weights.rank != 2:
-        raise refuse("O2M-C005", f"an input of rank {input.rank} and weights of rank {weights.rank}", case="input")
+    if input.rank != 3 or weights.rank != 2 or (bias is not None and bias.rank != 1):
+        raise refuse(
+            "O2M-C005", f"input of rank {input.rank}, weights of rank {weights.rank}, or bias not of rank 1", case="input"
+        )
     if past is not None and attention_bias is not None:
         raise refuse("O2M-C003", "a past and an attention_bias, which onnxruntime refuses together", case="past")
     projected = g.matmul(g.cast(input, torch.float32), g.cast(weights, torch.float32))

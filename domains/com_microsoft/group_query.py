@@ -69,14 +69,13 @@ def group_query_attention(
         raise refuse("O2M-C005", f"{num_heads} heads of queries for {kv_num_heads} of keys", case="num_heads")
     dtype = query.dtype
     query, key, value = unpacked(g, query, key, value, num_heads, kv_num_heads)
-    if (past_key is None) != (past_value is None):
-        raise refuse("O2M-C005", "past_key and past_value come together", case="past_key")
+    if (past_key is None) != (past_value is None) or (past_key is not None and past_key.rank != 4):
+        raise refuse("O2M-C005", "past_key and past_value come together, and are of rank 4", case="past_key")
     batch, steps = query.shape[0], query.shape[2]
     total = g.as_size(total_sequence_length)
     if past_key is None:
         g.require_equal(total, steps, "total_sequence_length without a past, and steps")
         total = steps
-    g.require_equal(seqlens_k.shape[0], batch, "batch sizes of query and seqlens_k")
     lengths = Lengths.of(g, seqlens_k, batch, steps, total)
     if do_rotary:
         if cos_cache is None or sin_cache is None:

@@ -8,7 +8,7 @@ import sympy
 import torch
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
-from onnx2torch_mlir.core.dims import to_dim
+from onnx2torch_mlir.core.dims import product, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
@@ -81,6 +81,7 @@ class Lengths:
     @staticmethod
     def of(g: ProgramBuilder, seqlens_k: Value, batch: Dim, steps: Dim, total: Dim) -> Lengths:
         """Of the last places ``seqlens_k`` of the batches, the ``total`` of the longest one, and the steps of this call."""
+        g.require_equal(product(seqlens_k.shape), batch, "batches, and lengths of their keys")
         each = g.add(g.cast(g.reshape(seqlens_k, [batch]), torch.int64), 1)
         first = g.binary("eq", g.size_value(steps), g.size_value(total))
         return Lengths(batch, steps, g.where(first, 0, g.sub(each, g.size_value(steps))), each, first)

@@ -59,6 +59,8 @@ def linear_attention_gate(
     Raises:
         Refusal: O2M-C005 where the second output is asked for without ``b``, O2M-C006 for sizes that do not fit.
     """
+    if not (a.rank and dt_bias.rank == decay_scale.rank == 1):
+        raise refuse("O2M-C005", "a of rank 0, or dt_bias or decay_scale not of rank 1", case="a")
     for vector in (dt_bias, decay_scale):
         g.require_equal(vector.shape[-1], a.shape[-1], "heads of the gate")
     x = g.add(g.cast(a, torch.float32), dt_bias)

@@ -51,8 +51,8 @@ def multi_head_attention(
     dtype = query.dtype
     if query.rank != 3 or key is None or value is None or key.rank == 5:
         raise refuse("O2M-C003", "packed queries, keys and values, which onnxruntime's CPU kernel refuses", case="query")
-    if (past_key is None) != (past_value is None):
-        raise refuse("O2M-C005", "past_key and past_value come together", case="past_key")
+    if (past_key is None) != (past_value is None) or (past_key is not None and past_key.rank != 4):
+        raise refuse("O2M-C005", "past_key and past_value come together, and are of rank 4", case="past_key")
     if past_key is not None and not all(wanted[1:3] + (False,) * (3 - len(wanted))):
         raise refuse("O2M-C003", "a past without a present, which onnxruntime's CPU kernel never reads", case="past_key")
     if key.rank != value.rank or key.rank not in (3, 4):
@@ -161,6 +161,8 @@ def project(
     steps = [item.shape[1 if item.rank == 3 else 2] for item in wide[1:]]
     g.require_equal(steps[0], steps[1], "steps of key and value")
     if bias is not None:
+        if bias.rank != 1:
+            raise refuse("O2M-C005", f"a bias of rank {bias.rank}, not 1", case="bias")
         bias = g.cast(bias, torch.float32)
         hidden = query.shape[2]
         last = to_dim(value.shape[1] * value.shape[3]) if value.rank == 4 else value.shape[2]

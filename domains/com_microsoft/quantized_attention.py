@@ -35,8 +35,10 @@ def quantized_attention(
     Raises:
         Refusal: O2M-C003 for a past without a present, O2M-C005 for ranks, O2M-C006 for sizes that do not fit.
     """
-    if input.rank != 3 or weight.rank != 2:
-        raise refuse("O2M-C005", f"an input of rank {input.rank} and weights of rank {weight.rank}", case="input")
+    if input.rank != 3 or weight.rank != 2 or bias.rank != 1:
+        raise refuse(
+            "O2M-C005", f"input of rank {input.rank}, weight of rank {weight.rank}, or bias not of rank 1", case="input"
+        )
     g.require_equal(bias.shape[0], weight.shape[1], "sizes of bias and weight")
     projected = matmul_integer_to_float(g, input, weight, input_scale, weight_scale, input_zero_point, weight_zero_point, bias)
     extra = Extra(mask_index, None, unidirectional == 1, mask_filter_value, starts=True)

@@ -51,8 +51,9 @@ def sparse_attention(
         raise refuse("O2M-C005", f"{num_heads} heads of queries for {kv_num_heads} of keys", case="num_heads")
     dtype = query.dtype
     query, key, value = unpacked(g, query, key, value, num_heads, kv_num_heads)
+    if past_key.rank != 4:
+        raise refuse("O2M-C005", f"a past of rank {past_key.rank}, not 4", case="past_key")
     batch, steps, room = query.shape[0], query.shape[2], past_key.shape[2]
-    g.require_equal(key_total_sequence_lengths.shape[0], batch, "batch sizes of query and key_total_sequence_lengths")
     last = g.sub(g.cast(key_total_sequence_lengths, torch.int64), 1)
     lengths = Lengths.of(g, last, batch, steps, g.as_size(total_sequence_length))
     if do_rotary:

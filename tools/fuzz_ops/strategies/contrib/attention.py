@@ -218,7 +218,8 @@ def gate(d: Draw) -> None:
 
 def causal_convolution(d: Draw) -> None:
     """CausalConvWithState: both layouts, dilated."""
-    batch, length, kernel, channels = d.size(1, 3), d.size(1, 7), d.size(1, 4), (d.size(1, 4),)
+    batch, length, kernel = d.size(1, 3), d.size(1, 7), d.size(1, 4)
+    channels: tuple[int, ...] = (d.size(1, 4),)
     last = d.attribute("channels_last", 1, 0)
     if last and d.flag():
         channels = (*channels, d.size(1, 3))
@@ -247,9 +248,16 @@ def repeated(d: Draw) -> None:
     d.tensor("scores", (batch, words))
 
 
+def path(d: Draw) -> None:
+    """DynamicTimeWarping: a matrix, or one in a batch of 1; ties, too."""
+    shape = (d.size(1, 7), d.size(1, 7))
+    d.tensor("input", (1, *shape) if d.flag() else shape)
+
+
 STRATEGIES = {
     "Attention": attention,
     "CausalConvWithState": causal_convolution,
+    "DynamicTimeWarping": path,
     "GroupQueryAttention": group_query,
     "LinearAttention": linear,
     "LinearAttentionGate": gate,
