@@ -8,6 +8,7 @@ file that the link leads to.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import ntpath
 import os
@@ -23,6 +24,16 @@ from onnx2torch_mlir.diagnostics import Finding
 
 def map_file(path: Path) -> memoryview:
     """The bytes of a regular file, mapped read-only; OSError as `open` raises it, or where it is no regular file."""
+    try:
+        return _map_file(path)
+    except OSError as error:
+        # Each mapping keeps a descriptor, and some exporters write a file per tensor: more than a process may open at first.
+        if error.errno != errno.EMFILE or not _raise_file_limit():
+            raise
+        return _map_file(path)
+
+
+def _map_file(path: Path) -> memoryview:
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         status = os.fstat(handle)
@@ -33,6 +44,20 @@ def map_file(path: Path) -> memoryview:
         return memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
     finally:
         os.close(handle)
+
+
+def _raise_file_limit() -> bool:
+    """Let this process open as many files as the system allows; whether that is more than before."""
+    try:
+        import resource
+    except ImportError:
+        return False
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ValueError, OSError):
+        return False
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] != soft
 
 
 class ExternalFiles:

@@ -19,6 +19,7 @@ from onnx import numpy_helper
 
 from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.model import MappedTensor, array, extract, is_aligned, read
+from onnx2torch_mlir.model.external_data import map_file
 from tests.model.builders import const, external, graph, info, model, node, tensor
 
 MEGABYTES = 64
@@ -238,3 +239,21 @@ def test_external_data_saved_by_onnx(tmp_path: Path) -> None:
     loaded = read(tmp_path / "m.onnx")
     assert isinstance(loaded.ir.graph.initializers["w"].const_value, ir.ExternalTensor)
     assert array(loaded.ir.graph.initializers["w"].const_value).tolist() == [0, 1]
+
+
+def test_a_file_per_tensor_needs_no_more_descriptors_than_the_system_allows(tmp_path):
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = Path("/proc/self/fd")
+    count = sum(1 for _ in opened.iterdir()) if opened.is_dir() else 64
+    if before[1] < count + 200:
+        pytest.skip("the system allows too few files")
+    paths = [tmp_path / f"{number}.bin" for number in range(100)]
+    for path in paths:
+        path.write_bytes(b"data")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count + 50, before[1]))
+    try:
+        mapped = [map_file(path) for path in paths]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert all(bytes(view) == b"data" for view in mapped)
