@@ -97,9 +97,7 @@ def _places(d: Draw, image: list[int], kernel: list[int]) -> list[int]:
         return [-(-size // stride) for size, stride in zip(image, strides, strict=True)]
     pads = d.attributes.get("pads", [0] * (2 * rank))
     extents = [(size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True)]
-    return [
-        (image[axis] + pads[axis] + pads[rank + axis] - extents[axis]) // strides[axis] + 1 for axis in range(rank)
-    ]
+    return [(image[axis] + pads[axis] + pads[rank + axis] - extents[axis]) // strides[axis] + 1 for axis in range(rank)]
 
 
 _OF_GEMM = {
