@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+import signal
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.export import finish
 from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.handoff import save_pt2, to_torch
 from onnx2torch_mlir.handoff.atomic import replacing
@@ -103,3 +107,21 @@ def test_paging_out_loses_nothing(tmp_path: Path) -> None:
     page_out([mapped, mapped[5:7], anonymous, empty])
     assert torch.equal(anonymous, torch.from_numpy(data))
     assert torch.equal(mapped[10:], anonymous[10:]) and bool((mapped[:10] == -1).all())
+
+
+@pytest.mark.parametrize(("name", "weights"), [("m.mlirbc", "inline"), ("m.mlir", "irpa"), ("m.mlir", "external"), ("m.pt2", "")])
+def test_a_disk_that_fills_up_is_refused_and_leaves_nothing(tmp_path, name, weights):
+    resource = pytest.importorskip("resource")
+    builder = ProgramBuilder()
+    weight = builder.constant("w", torch.float32, [600, 600], lambda: torch.ones(600, 600))
+    exported = finish(builder, [builder.call("aten.mm.default", builder.input("x", torch.float32, ["B", 600]), weight)])
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    try:
+        save = to_torch(exported, weights=weights).save if weights else partial(save_pt2, exported)
+        with pytest.raises(Refusal, match="O2M-U004"):
+            save(tmp_path / name)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert not names(tmp_path)
