@@ -109,7 +109,9 @@ def test_paging_out_loses_nothing(tmp_path: Path) -> None:
     assert torch.equal(mapped[10:], anonymous[10:]) and bool((mapped[:10] == -1).all())
 
 
-@pytest.mark.parametrize(("name", "weights"), [("m.mlirbc", "inline"), ("m.mlir", "irpa"), ("m.mlir", "external"), ("m.pt2", "")])
+@pytest.mark.parametrize(
+    ("name", "weights"), [("m.mlirbc", "inline"), ("m.mlir", "irpa"), ("m.mlir", "external"), ("m.pt2", "")]
+)
 def test_a_disk_that_fills_up_is_refused_and_leaves_nothing(tmp_path, name, weights):
     resource = pytest.importorskip("resource")
     builder = ProgramBuilder()
