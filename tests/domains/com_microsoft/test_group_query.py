@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
+from onnx2torch_mlir.model import read
+from onnx2torch_mlir.program import convert
 from tests.domains.com_microsoft.test_attention import NO, floats, holds, ints, narrow
-from tests.one_node import Array
+from tests.one_node import Array, eager, native_run, reference
 
 N, K, H = 4, 2, 16
 """Heads of queries and of keys, and the size of a head."""
@@ -66,3 +69,34 @@ def test_caches_of_few_bits(kind, bits):
 def test_scores_and_weights(mode):
     inputs = [*FIRST, None, None, *FULL]
     holds("GroupQueryAttention", *inputs, outputs=4, num_heads=N, kv_num_heads=K, qk_output=mode, softcap=1.5, expected=None)
+
+
+DECODER = """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+agraph (float[B, S, 64] q, float[B, S, 32] k, float[B, S, 32] v, float[B, 2, P, 16] past_k, float[B, 2, P, 16] past_v,
+        int64[B, T] mask, float[32, 8] cos, float[32, 8] sin) 
+    => (float[B, S, 64] y, float[B, 2, R, 16] new_k, float[B, 2, R, 16] new_v) {
+    one = Constant <value_ints = [1]> ()
+    counts = ReduceSum <keepdims = 0> (mask, one)
+    last = Sub(counts, one)
+    lengths = Cast <to = 6> (last)
+    shape = Shape(mask)
+    place = Constant <value_int = 1> ()
+    longest = Gather(shape, place)
+    total = Cast <to = 6> (longest)
+    y, new_k, new_v = com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2, do_rotary = 1>
+        (q, k, v, past_k, past_v, lengths, total, cos, sin)
+}"""
+
+
+def test_one_program_for_first_calls_and_steps():
+    model = onnx.parser.parse_model(DECODER)
+    program = convert(read(model))
+    for batch, steps, past, total in [(2, 5, 0, 5), (2, 1, 5, 6), (1, 4, 6, 10), (3, 1, 8, 5), (1, 1, 0, 1), (2, 3, 7, 3)]:
+        mask = np.ones((batch, total), np.int64)
+        mask[1:, -1] = 0
+        arrays = [floats(batch, steps, width) for width in (64, 32, 32)] + [floats(batch, 2, past, 16) for _ in range(2)]
+        arrays += [mask, *(table for table in TABLES if table is not None)]
+        wanted = reference(model, dict(zip((item.name for item in model.graph.input), arrays, strict=True)))
+        for results in (eager(program, arrays), native_run(program, arrays)):
+            for result, want in zip(results, wanted, strict=True):
+                np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-5)
