@@ -12,7 +12,7 @@ import shutil
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,13 @@ from onnx2torch_mlir import isolation
 from onnx2torch_mlir.diagnostics import Refusal, Report
 from onnx2torch_mlir.model import LoadedModel, ValueType, read
 from onnx2torch_mlir.program import convert
-from onnx2torch_mlir.verification import Comparison, compare_values, generate_inputs
+from onnx2torch_mlir.verification import generate_inputs
 from onnx2torch_mlir.verification.dims import input_shapes
 from tools.corpus.feeds import Sizes
 from tools.corpus.fetch import Shipped, corpus_folder
+from tools.corpus.judging import Judge
 from tools.corpus.registry import subject
-from tools.corpus.result import Held, Result
-from tools.corpus.spread import References
+from tools.corpus.result import Result
 from tools.corpus.subject import Subject
 from tools.corpus.suppression import WithSuppression
 
@@ -102,7 +102,6 @@ def _graphs(model: ir.Model) -> Iterator[Any]:
 def _held(result: Result, item: Subject, path: str, engine: Any) -> None:
     loaded = read(path)
     names = [value.name for value in loaded.outputs]
-    references = References(path)
     runs: list[tuple[Sizes, dict[str, Any], list[Any], float]] = []
     for sizes in item.sizes:
         feeds = feeds_of(item, loaded, sizes)
@@ -110,38 +109,13 @@ def _held(result: Result, item: Subject, path: str, engine: Any) -> None:
         start = time.perf_counter()
         runs.append((sizes, feeds, engine.run(feeds), time.perf_counter() - start))
     result.memory = _peak_memory()
-    for sizes, feeds, ours, seconds in runs:
-        theirs, reference_seconds = references.plain(feeds)
-        pairs = zip(names, ours, theirs, strict=True)
-        compared = [found for name, a, b in pairs for found in compare_values(name, a, b)]
-        worst = max(compared, key=lambda found: (not found.agrees, _share(found)), default=None)
-        held = Held(sizes, "equal", run_ms=1000 * seconds, reference_ms=1000 * reference_seconds)
-        if worst is not None:
-            figures = {"max_abs": worst.max_abs, "share": _share(worst), "wrong": worst.wrong}
-            held = Held(**{**vars(held), **figures})
-        wrong = [found for found in compared if not found.agrees]
-        if wrong:
-            held = _against_spread(held, wrong, references.spread(feeds, names))
-        result.runs.append(held)
-    result.reference = references.name
-    result.verdict = next((v for v in ("differs", "as close") if any(held.verdict == v for held in result.runs)), "equal")
+    judge = Judge(path, names)
+    result.runs = [judge.held(*run) for run in runs]
+    result.reference = judge.name
+    verdicts = {held.verdict for held in result.runs}
+    result.verdict = next((word for word in ("differs", "as close", "exact") if word in verdicts), "equal")
     result.reason = next((held.reason for held in result.runs if held.reason), "")
     result.codes = ["O2M-V001"] if result.verdict == "differs" else []
-
-
-def _against_spread(held: Held, wrong: list[Comparison], spread: Mapping[str, float]) -> Held:
-    """Where numbers are outside the tolerance: are they farther from onnxruntime than it is from itself?"""
-    worst = max(wrong, key=lambda found: _share(found))
-    beyond = [item for item in wrong if item.problem != "numbers" or not item.max_abs <= 2 * spread.get(item.name, 0.0)]
-    worst = max(beyond or wrong, key=lambda item: _share(item))
-    verdict = "differs" if beyond else "as close"
-    told = {"verdict": verdict, "reason": worst.reason(), "spread": spread.get(worst.name, 0.0)}
-    return Held(**{**vars(held), **told, "max_abs": worst.max_abs, "share": _share(worst), "wrong": worst.wrong})
-
-
-def _share(found: Comparison) -> float:
-    largest = max(abs(found.theirs.minimum or 0.0), abs(found.theirs.maximum or 0.0))
-    return found.max_abs / largest if largest else found.max_abs
 
 
 def feeds_of(item: Subject, loaded: LoadedModel, sizes: Sizes) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-GOOD = ("equal", "as close")
-"""Verdicts that are no failure: within the tolerance, and within what separates onnxruntime from itself (`spread`)."""
+GOOD = ("equal", "exact", "as close")
+"""Verdicts that are no failure (`judging`)."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Held:
 class Result:
     """A subject's outcome.
 
-    ``verdict`` is "equal", "as close" (see `spread`), "differs", "refused", "crash", "time" or "not made". Times are in
+    ``verdict`` is one of `judging`, or "refused", "crash", "time" or "not made". Times are in
     seconds; ``memory`` is the largest resident memory in MiB, of converting, compiling and running, without the reference's.
     ``operators`` counts the nodes by operator, of domains other than ai.onnx by "domain::operator".
     """
