@@ -73,7 +73,7 @@ def test_scores_and_weights(mode):
 
 DECODER = """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
 agraph (float[B, S, 64] q, float[B, S, 32] k, float[B, S, 32] v, float[B, 2, P, 16] past_k, float[B, 2, P, 16] past_v,
-        int64[B, T] mask, float[32, 8] cos, float[32, 8] sin) 
+        int64[B, T] mask, float[32, 8] cos, float[32, 8] sin)
     => (float[B, S, 64] y, float[B, 2, R, 16] new_k, float[B, 2, R, 16] new_v) {
     one = Constant <value_ints = [1]> ()
     counts = ReduceSum <keepdims = 0> (mask, one)
