@@ -188,6 +188,9 @@ def _difference(ours: list[Any], wanted: list[Wanted], entry: Known | None = Non
         mine, value = theirs.in_its_type(mine)
         if entry is not None and entry.nan and mine.shape == value.shape:
             mine = np.where(np.isnan(mine) | np.isnan(value), value, mine)
+        if entry is not None and entry.steps and mine.dtype == value.dtype and mine.shape == value.shape:
+            near = np.abs(mine.astype(np.int64) - value.astype(np.int64)) <= entry.steps
+            mine = np.where(near, value, mine)
         for compared in compare_values(f"out{index}", mine, value, rtol, atol):
             if not compared.agrees:
                 return compared.reason()
