@@ -68,22 +68,6 @@ NETWORKS = (
         {"batch": (2, 1, 3)},
     ),
     _heard(
-        "encodec",
-        "EncodecModel",
-        {
-            "num_filters": 4,
-            "hidden_size": 16,
-            "codebook_size": 16,
-            "codebook_dim": 16,
-            "upsampling_ratios": [4, 2],
-            "target_bandwidths": [24.0],
-            "num_residual_layers": 1,
-            "num_lstm_layers": 1,
-        },
-        {"input_values": waves("batch", 1, "samples", rate=24000)},
-        {"audio_values": "batch 1 samples"},
-    ),
-    _heard(
         "speech-t5",
         "SpeechT5HifiGan",
         {

@@ -60,6 +60,8 @@ def _field(result: Any, name: str) -> Any:
     if match := PRESENT.fullmatch(name):
         layer = result["past_key_values"].layers[int(match[1])]
         return layer.keys if match[2] == "key" else layer.values
+    if isinstance(result, Tensor):
+        return result
     for part in name.split("."):
         result = result[int(part)] if part.isdigit() else result[part]
     return result

@@ -161,31 +161,8 @@ NETWORKS = (
     _decoder("olmo2", "Olmo2ForCausalLM", LLAMA),
     _decoder("olmoe", "OlmoeForCausalLM", {**LLAMA, **ROUTED, "num_experts": 4}),
     _decoder("granite", "GraniteForCausalLM", LLAMA),
-    _decoder("cohere", "CohereForCausalLM", {**LLAMA, "use_qk_norm": True}),
     _decoder("smollm3", "SmolLM3ForCausalLM", LLAMA),
     _decoder("gpt-oss", "GptOssForCausalLM", {**LLAMA, **ROUTED, "num_local_experts": 4, "sliding_window": 5}),
-    _decoder(
-        "deepseek-v3",
-        "DeepseekV3ForCausalLM",
-        {
-            **LLAMA,
-            "num_key_value_heads": 4,
-            "kv_lora_rank": 8,
-            "q_lora_rank": 12,
-            "qk_rope_head_dim": 4,
-            "head_dim": 4,
-            "qk_nope_head_dim": 8,
-            "v_head_dim": 8,
-            **ROUTED,
-            "n_routed_experts": 4,
-            "moe_intermediate_size": 16,
-            "n_group": 2,
-            "topk_group": 1,
-            "first_k_dense_replace": 1,
-        },
-        cache=(4, 12),
-        values=8,
-    ),
 )
 
 SUBJECTS = subjects(NETWORKS)

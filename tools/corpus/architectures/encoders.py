@@ -45,7 +45,6 @@ NETWORKS = (
         head="logits",
     ),
     _encoder("mpnet", "MPNetModel", ROBERTA),
-    _encoder("deberta", "DebertaModel", {**DISENTANGLED, "max_relative_positions": 16, **SMALL}, types=True),
     _encoder(
         "deberta-v2",
         "DebertaV2Model",
@@ -75,7 +74,6 @@ NETWORKS = (
         {"vocab_size": WORDS, "d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64},
         types=True,
     ),
-    _encoder("fnet", "FNetModel", {key: value for key, value in SMALL.items() if key != "num_attention_heads"}),
     _encoder("roformer", "RoFormerModel", SMALL, types=True),
     _encoder("nystromformer", "NystromformerModel", {"num_landmarks": 8, "segment_means_seq_len": 8, **SMALL}, types=True),
     _encoder(
