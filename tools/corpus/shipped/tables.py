@@ -42,12 +42,4 @@ SUBJECTS: tuple[Subject, ...] = (
         ({"D": 1, "K": 4}, {"D": 6, "K": 3}),
         {"logit": normal("D", "K"), "Z": normal("D", "K", 128), "act": normal("D", mean=2)},
     ),
-    Subject(
-        "stress-trees",
-        "onnxmltools 1.16 (lightgbm)",
-        "shipped",
-        Shipped("pip", "luscinia", "1.0.0", "luscinia/data/P3_0017_full.onnx.gz"),
-        ({"rows": 1}, {"rows": 300}),
-        {"float_input": normal("rows", 132, std=2)},
-    ),
 )
