@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+import numpy as np
 import torch
 
 from onnx2torch_mlir.diagnostics import refuse
@@ -58,23 +59,16 @@ class Forest:
         Raises:
             Refusal: O2M-C005 where a node is among its own descendants.
         """
-        depths: dict[int, int] = {}
-        open_nodes: set[int] = set()
-        stack = [root for root in self.roots if root >= 0]
-        while stack:
-            node = stack[-1]
-            children = [child for child in (self.when_true[node], self.when_false[node]) if child >= 0]
-            missing = [child for child in children if child not in depths]
-            if node in depths or not missing:
-                depths.setdefault(node, 1 + max((depths[child] for child in children), default=0))
-                open_nodes.discard(node)
-                stack.pop()
-                continue
-            if node in open_nodes and any(child in open_nodes for child in missing):
-                raise refuse("O2M-C005", f"node {node} of a tree is among its own descendants", case="nodes_truenodeids")
-            open_nodes.add(node)
-            stack.extend(missing)
-        return max((depths[root] for root in self.roots if root >= 0), default=0)
+        children = np.stack([np.array(self.when_true, np.int64), np.array(self.when_false, np.int64)])
+        level = np.unique([root for root in self.roots if root >= 0]).astype(np.int64)
+        depth = 0
+        while level.size:
+            depth += 1
+            if depth > self.inner:
+                raise refuse("O2M-C005", "a node of a tree is among its own descendants", case="nodes_truenodeids")
+            below = children[:, level]
+            level = np.unique(below[below >= 0])
+        return depth
 
 
 def forest_of_nodes(
