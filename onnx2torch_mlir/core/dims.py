@@ -73,7 +73,7 @@ def minimum(a: Dim, b: Dim) -> Dim:
         return b
     if is_nonnegative(to_dim(b - a)):
         return a
-    return to_dim(sympy.Min(a, b))
+    return _settled(sympy.Min(a, b))
 
 
 def maximum(a: Dim, b: Dim) -> Dim:
@@ -84,7 +84,13 @@ def maximum(a: Dim, b: Dim) -> Dim:
         return a
     if is_nonnegative(to_dim(b - a)):
         return b
-    return to_dim(sympy.Max(a, b))
+    return _settled(sympy.Max(a, b))
+
+
+def _settled(choice: sympy.Expr) -> Dim:
+    """``choice`` without extrema of numbers, which sympy leaves where it moves terms: ``Min(n, Max(1, 3))``."""
+    numbers = {part: part.func(*part.args) for part in choice.atoms(sympy.Min, sympy.Max) if not part.free_symbols}
+    return to_dim(choice.xreplace(numbers) if numbers else choice)
 
 
 def difference(a: Dim, b: Dim) -> Dim:
