@@ -93,8 +93,17 @@ def _settled(choice: sympy.Expr) -> Dim:
     return to_dim(choice.xreplace(numbers) if numbers else choice)
 
 
+_FEW = 2
+"""How many minima and maxima a size may hold to be taken apart."""
+
+
 def difference(a: Dim, b: Dim) -> Dim:
-    """``a - b``; a minimum or maximum that is taken away becomes one of differences: ``n - Max(0, n - 1)`` is ``Min(n, 1)``."""
+    """``a - b``; a minimum or maximum that is taken away becomes one of differences: ``n - Max(0, n - 1)`` is ``Min(n, 1)``.
+
+    Only while there are few: sympy compares all of them with each other, as often as they are nested.
+    """
+    if choices(a) + choices(b) > _FEW:
+        return to_dim(a - b)
     if isinstance(b, sympy.Max):
         return reduce(minimum, [difference(a, to_dim(part)) for part in b.args])
     if isinstance(b, sympy.Min):
@@ -200,10 +209,11 @@ def is_nonnegative(dim: Dim) -> bool:
     if isinstance(dim, int):
         return dim >= 0
     constant, rest = dim.as_coeff_Add()
-    if isinstance(rest, sympy.Min | sympy.Max):
+    few = choices(rest) <= _FEW
+    if few and isinstance(rest, sympy.Min | sympy.Max):
         every = all if isinstance(rest, sympy.Min) else any
         return every(is_nonnegative(to_dim(part + constant)) for part in rest.args)
-    if isinstance(-rest, sympy.Min | sympy.Max):
+    if few and isinstance(-rest, sympy.Min | sympy.Max):
         every = all if isinstance(-rest, sympy.Max) else any
         return every(is_nonnegative(to_dim(constant - part)) for part in (-rest).args)
     if isinstance(rest, FloorDiv) and rest.args[1].is_Integer and rest.args[1] > 0:
