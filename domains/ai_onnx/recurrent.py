@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.values import Value
-from onnx2torch_mlir.families.recurrent import GRU, LSTM, RNN, recurrent
+from onnx2torch_mlir.families.recurrent import GRU, LSTM, RNN, RecurrentAttributes, recurrent
 
 
 def rnn(
@@ -16,20 +18,11 @@ def rnn(
     sequence_lens: Value | None = None,
     initial_h: Value | None = None,
     *,
-    activations: list[str] | None = None,
-    activation_alpha: list[float] | None = None,
-    activation_beta: list[float] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
     layout: int = 0,
+    **layer: Unpack[RecurrentAttributes],
 ) -> tuple[Value, ...]:
     """ONNX RNN: Y, Y_h."""
-    return recurrent(
-        g, RNN, x, w, r, b, sequence_lens, [initial_h], None,
-        activations=activations, alphas=activation_alpha, betas=activation_beta, clip=clip, direction=direction,
-        hidden_size=hidden_size, flag=False, layout=layout,
-    )  # fmt: skip
+    return recurrent(g, RNN, x, w, r, b, sequence_lens, [initial_h], None, flag=False, layout=layout, **layer)
 
 
 def gru(
@@ -41,21 +34,13 @@ def gru(
     sequence_lens: Value | None = None,
     initial_h: Value | None = None,
     *,
-    activations: list[str] | None = None,
-    activation_alpha: list[float] | None = None,
-    activation_beta: list[float] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
     layout: int = 0,
     linear_before_reset: int = 0,
+    **layer: Unpack[RecurrentAttributes],
 ) -> tuple[Value, ...]:
     """ONNX GRU: Y, Y_h."""
-    return recurrent(
-        g, GRU, x, w, r, b, sequence_lens, [initial_h], None,
-        activations=activations, alphas=activation_alpha, betas=activation_beta, clip=clip, direction=direction,
-        hidden_size=hidden_size, flag=bool(linear_before_reset), layout=layout,
-    )  # fmt: skip
+    initial, flag = [initial_h], bool(linear_before_reset)
+    return recurrent(g, GRU, x, w, r, b, sequence_lens, initial, None, flag=flag, layout=layout, **layer)
 
 
 def lstm(
@@ -69,18 +54,10 @@ def lstm(
     initial_c: Value | None = None,
     p: Value | None = None,
     *,
-    activations: list[str] | None = None,
-    activation_alpha: list[float] | None = None,
-    activation_beta: list[float] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
     input_forget: int = 0,
     layout: int = 0,
+    **layer: Unpack[RecurrentAttributes],
 ) -> tuple[Value, ...]:
     """ONNX LSTM: Y, Y_h, Y_c."""
-    return recurrent(
-        g, LSTM, x, w, r, b, sequence_lens, [initial_h, initial_c], p,
-        activations=activations, alphas=activation_alpha, betas=activation_beta, clip=clip, direction=direction,
-        hidden_size=hidden_size, flag=bool(input_forget), layout=layout,
-    )  # fmt: skip
+    initial, flag = [initial_h, initial_c], bool(input_forget)
+    return recurrent(g, LSTM, x, w, r, b, sequence_lens, initial, p, flag=flag, layout=layout, **layer)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
@@ -20,11 +22,9 @@ def linear_attention(
     decay: Value | None = None,
     beta: Value | None = None,
     *,
-    chunk_size: int = 64,
-    kv_num_heads: int,
     q_num_heads: int,
-    scale: float = 0.0,
     update_rule: str = "gated_delta",
+    **attributes: Unpack[family.KeyAttributes],
 ) -> tuple[Value, Value]:
     """`families.linear_attention`, where several heads of keys may share one of queries, and a rule ignores what it
     does not take.
@@ -34,6 +34,7 @@ def linear_attention(
     Raises:
         Refusal: O2M-C005 as there.
     """
+    kv_num_heads = attributes["kv_num_heads"]
     if q_num_heads > 0 and kv_num_heads > q_num_heads and kv_num_heads % q_num_heads == 0 and query.rank == 3:
         batch, steps, hidden = query.shape
         size, times = floor_div(hidden, q_num_heads), kv_num_heads // q_num_heads
@@ -45,7 +46,7 @@ def linear_attention(
         g, query, key, value, past_state,
         decay if update_rule in ("gated", "gated_delta") else None,
         beta if update_rule in ("delta", "gated_delta") else None,
-        chunk_size=chunk_size, kv_num_heads=kv_num_heads, q_num_heads=q_num_heads, scale=scale, update_rule=update_rule,
+        q_num_heads=q_num_heads, update_rule=update_rule, **attributes,
     )  # fmt: skip
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.domains.com_microsoft.quantized_products import dynamic_quantize_matmul
-from onnx2torch_mlir.families.recurrent import LSTM, Product, recurrent
+from onnx2torch_mlir.families.recurrent import LSTM, Product, RecurrentAttributes, recurrent
 
 
 def lstm(
@@ -23,13 +25,8 @@ def lstm(
     r_scale: Value,
     r_zero_point: Value,
     *,
-    activations: list[str] | None = None,
-    activation_alpha: list[float] | None = None,
-    activation_beta: list[float] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
     input_forget: int = 0,
+    **layer: Unpack[RecurrentAttributes],
 ) -> tuple[Value, ...]:
     """ONNX LSTM: Y, Y_h, Y_c; ``w`` [D, I, 4*H] and ``r`` [D, H, 4*H] are quantized, with parameters [D] or [D, 4*H].
 
@@ -42,12 +39,11 @@ def lstm(
         x = _within(g, x, sequence_lens)
     products = [
         (_product(g, w_scale, w_zero_point, index), _product(g, r_scale, r_zero_point, index))
-        for index in range(2 if direction == "bidirectional" else 1)
+        for index in range(2 if layer.get("direction") == "bidirectional" else 1)
     ]
     return recurrent(
         g, LSTM, x, g.permute(w, [0, 2, 1]), g.permute(r, [0, 2, 1]), b, sequence_lens, [initial_h, initial_c], p,
-        activations=activations, alphas=activation_alpha, betas=activation_beta, clip=clip, direction=direction,
-        hidden_size=hidden_size, flag=bool(input_forget), layout=0, products=products,
+        flag=bool(input_forget), products=products, **layer,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Unpack
 
 import torch
 
@@ -16,7 +16,13 @@ from onnx2torch_mlir.domains.com_microsoft.quantized_pointwise import number
 from onnx2torch_mlir.families import convolution, pooling
 from onnx2torch_mlir.families.matmul import shifted
 from onnx2torch_mlir.families.quantization import dequantize, requantize, saturated
-from onnx2torch_mlir.families.windows import check_spatial, pad_spatial, resolve
+from onnx2torch_mlir.families.windows import (
+    PaddedConvAttributes,
+    PoolAttributes,
+    check_spatial,
+    pad_spatial,
+    pool_window,
+)
 
 
 def channels_first(g: ProgramBuilder, x: Value, channels_last: int) -> Value:
@@ -41,13 +47,8 @@ def conv(
     y_zero_point: Value,
     b: Value | None = None,
     *,
-    auto_pad: str = "NOTSET",
     channels_last: int = 0,
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **window: Unpack[PaddedConvAttributes],
 ) -> Value:
     """QLinearConv; with ``channels_last`` of [N, *spatial, C], the weights stay [M, C/group, *kernel]."""
     check_spatial(x)
@@ -62,12 +63,7 @@ def conv(
         y_scale,
         y_zero_point,
         b,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
+        **window,
     )
     return channels_back(g, result, channels_last)
 
@@ -80,13 +76,9 @@ def average_pool(
     y_scale: Value,
     y_zero_point: Value | None = None,
     *,
-    kernel_shape: Sequence[int],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
     channels_last: int = 0,
     count_include_pad: int = 0,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **pool: Unpack[PoolAttributes],
 ) -> Value:
     """The mean of each window of the numbers that ``x`` stands for.
 
@@ -96,19 +88,9 @@ def average_pool(
     check_spatial(x)
     numbers = dequantize(g, channels_first(g, x, channels_last), x_scale, x_zero_point)
     if count_include_pad:
-        window = resolve(
-            numbers.shape[2:],
-            kernel_shape,
-            strides=strides,
-            pads=pads,
-            auto_pad=auto_pad,
-            ceil_mode=ceil_mode,
-            same_by_extent=False,
-        )
-        numbers, pads, auto_pad, ceil_mode = pad_spatial(g, numbers, window, 0), None, "NOTSET", 0
-    means = pooling.average(
-        g, numbers, kernel_shape=kernel_shape, strides=strides, pads=pads, auto_pad=auto_pad, ceil_mode=ceil_mode
-    )
+        numbers = pad_spatial(g, numbers, pool_window(numbers, **pool), 0)
+        pool = {"kernel_shape": pool["kernel_shape"], "strides": pool.get("strides")}
+    means = pooling.average(g, numbers, **pool)
     result = g.add(g.div(means, number(g, y_scale)), number(g, y_zero_point))
     return channels_back(g, saturated(g, result, None, x.dtype), channels_last)
 

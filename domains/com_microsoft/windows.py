@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Unpack
 
 import torch
 
@@ -14,7 +15,14 @@ from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families.convolution import convolve, transpose
 from onnx2torch_mlir.families.gathering import gather
 from onnx2torch_mlir.families.indexing import count_along, elements
-from onnx2torch_mlir.families.windows import check_spatial, pad_spatial, places, resolve, slide_along
+from onnx2torch_mlir.families.windows import (
+    ConvAttributes,
+    PoolAttributes,
+    pad_spatial,
+    places,
+    pool_window,
+    slide_along,
+)
 
 
 def conv_transpose_with_dynamic_pads(
@@ -24,12 +32,8 @@ def conv_transpose_with_dynamic_pads(
     pads: Value | None = None,
     b: Value | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
     output_padding: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **window: Unpack[ConvAttributes],
 ) -> Value:
     """ConvTranspose with its pads as an input, for which ``auto_pad`` must say nothing.
 
@@ -40,13 +44,9 @@ def conv_transpose_with_dynamic_pads(
         x,
         w,
         b,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
         output_padding=output_padding,
         pads=None if pads is None else elements(g, g.reshape(pads, [2 * (x.rank - 2)]), "Pads"),
-        strides=strides,
+        **window,
     )
 
 
@@ -55,11 +55,8 @@ def maxpool_with_mask(
     x: Value,
     mask: Value,
     *,
-    kernel_shape: Sequence[int],
-    auto_pad: str = "NOTSET",
-    pads: Sequence[int] | None = None,
     storage_order: int = 0,
-    strides: Sequence[int] | None = None,
+    **pool: Unpack[PoolAttributes],
 ) -> Value:
     """The largest element of each window, of whose rows those are left out that lie at or after a ``mask`` of 0.
 
@@ -69,7 +66,7 @@ def maxpool_with_mask(
     Raises:
         Refusal: O2M-C003 for a mask of more than one plane, of which onnxruntime reads elements that lie elsewhere.
     """
-    check_spatial(x)
+    window = pool_window(x, **pool)
     if mask.rank != x.rank:
         raise refuse("O2M-C006", f"a mask of rank {mask.rank} for rank {x.rank}", case="M")
     if mask.shape[:2] != (1, 1):
@@ -77,9 +74,6 @@ def maxpool_with_mask(
         raise refuse("O2M-C003", reason, case=f"M={list(mask.shape)}")
     for own, other in zip(x.shape[2:], mask.shape[2:], strict=True):
         g.require_equal(own, other, "sizes of an image and its mask")
-    window = resolve(
-        x.shape[2:], kernel_shape, strides=strides, pads=pads, auto_pad=auto_pad, same_by_extent=False
-    )
     shown = g.binary("ne", mask, 0)
     if window.rank > 1:
         axes = [count_along(g, mask.shape, axis) for axis in range(2, mask.rank)]

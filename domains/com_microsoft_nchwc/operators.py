@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import torch
 
@@ -20,6 +21,7 @@ from onnx2torch_mlir.domains.com_microsoft_nchwc.layout import (
 from onnx2torch_mlir.families.fused_activation import activated_convolution
 from onnx2torch_mlir.families.pooling import average, global_pool, maximum
 from onnx2torch_mlir.families.resize import resize
+from onnx2torch_mlir.families.windows import PaddedConvAttributes, PoolAttributes
 
 _TO_LAST, _FROM_LAST = [0, 2, 3, 1], [0, 3, 1, 2]
 
@@ -52,20 +54,15 @@ def conv(
     *,
     activation: str | None = None,
     activation_params: Sequence[float] = (),
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
     enclosing: Surroundings,
+    **window: Unpack[PaddedConvAttributes],
 ) -> Value:
     """A convolution, a blocked ``addend``, and an activation; an ``x`` of less channels than a block has is plain."""
     block = block_of(enclosing)
     inner = w.shape[1] if w.rank == 4 else 0
     if not isinstance(inner, int):
         raise refuse("O2M-C004", "the number of channels is only known at run time", case="W")
-    plain = group == 1 and inner < block
+    plain = window.get("group", 1) == 1 and inner < block
     result = activated_convolution(
         g,
         x if plain else unblocked(g, x, block),
@@ -74,40 +71,15 @@ def conv(
         None if addend is None else unblocked(g, addend, block),
         activation=activation,
         activation_params=activation_params,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
+        **window,
     )
     return blocked(g, result, block)
 
 
-def max_pool(
-    g: ProgramBuilder,
-    x: Value,
-    *,
-    kernel_shape: Sequence[int],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-    enclosing: Surroundings,
-) -> Value:
+def max_pool(g: ProgramBuilder, x: Value, *, enclosing: Surroundings, **pool: Unpack[PoolAttributes]) -> Value:
     """MaxPool; without positions, ``storage_order`` says nothing."""
     block = block_of(enclosing)
-    largest = maximum(
-        g,
-        unblocked(g, x, block),
-        kernel_shape=kernel_shape,
-        auto_pad=auto_pad,
-        ceil_mode=ceil_mode,
-        dilations=dilations,
-        pads=pads,
-        strides=strides,
-    )
+    largest = maximum(g, unblocked(g, x, block), **pool)
     assert isinstance(largest, Value)
     return blocked(g, largest, block)
 
@@ -116,29 +88,13 @@ def average_pool(
     g: ProgramBuilder,
     x: Value,
     *,
-    kernel_shape: Sequence[int],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
     count_include_pad: int = 0,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
     enclosing: Surroundings,
+    **pool: Unpack[PoolAttributes],
 ) -> Value:
     """AveragePool."""
     block = block_of(enclosing)
-    mean = average(
-        g,
-        unblocked(g, x, block),
-        kernel_shape=kernel_shape,
-        auto_pad=auto_pad,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-        dilations=dilations,
-        pads=pads,
-        strides=strides,
-    )
-    return blocked(g, mean, block)
+    return blocked(g, average(g, unblocked(g, x, block), count_include_pad=count_include_pad, **pool), block)
 
 
 def global_reduction(g: ProgramBuilder, x: Value, *, kind: str, enclosing: Surroundings) -> Value:

@@ -58,7 +58,13 @@ def load_handler(target: str) -> Handler:
 
 
 def inspect_handler(function: Callable[..., Any]) -> Handler:
-    """``function(g, *inputs, **keywords)`` taken apart; `Need` annotations say which inputs must be known."""
+    """``function(g, *inputs, **keywords)`` taken apart; `Need` annotations say which inputs must be known.
+
+    Keywords are named one by one, or as those of a ``TypedDict``: ``**window: Unpack[ConvAttributes]`` (PEP 692).
+
+    Raises:
+        Refusal: O2M-S006 for keywords that are not named.
+    """
     hints = typing.get_type_hints(function, include_extras=True)
     parameters = list(inspect.signature(function).parameters.values())[1:]
     inputs = []
@@ -69,13 +75,25 @@ def inspect_handler(function: Callable[..., Any]) -> Handler:
             if parameter.default is parameter.empty and parameter.name not in RESERVED:
                 required.add(parameter.name)
         elif parameter.kind is parameter.VAR_KEYWORD:
-            raise refuse("O2M-S006", "a converter names its attributes", case=function.__qualname__)
+            attributes = _attributes(hints.get(parameter.name))
+            if attributes is None:
+                raise refuse("O2M-S006", "a converter names its attributes", case=function.__qualname__)
+            keywords |= typing.get_type_hints(attributes).keys()
+            required |= attributes.__required_keys__
         else:
             need = _need(hints.get(parameter.name))
             variadic = parameter.kind is parameter.VAR_POSITIONAL
             optional = parameter.default is not parameter.empty
             inputs.append(Input(parameter.name, need, optional, variadic))
     return Handler(function, tuple(inputs), frozenset(keywords), frozenset(required))
+
+
+def _attributes(hint: Any) -> Any:
+    """The ``TypedDict`` in ``Unpack[TypedDict]``."""
+    if typing.get_origin(hint) is not typing.Unpack:
+        return None
+    (inner,) = typing.get_args(hint)
+    return inner if typing.is_typeddict(inner) else None
 
 
 def _need(hint: Any) -> Need | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import torch
 
@@ -15,6 +16,7 @@ from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families.quantization import requantize
 from onnx2torch_mlir.families.quantized_decomposed import is_zero
 from onnx2torch_mlir.families.windows import (
+    PaddedConvAttributes,
     check_auto_pad,
     check_spatial,
     pad_spatial,
@@ -197,13 +199,7 @@ def integer(
     w: Value,
     x_zero_point: Value | None = None,
     w_zero_point: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **window: Unpack[PaddedConvAttributes],
 ) -> Value:
     """8-bit operands less their zero points, convolved exactly in int32; ``w_zero_point`` is one or one per filter.
 
@@ -214,12 +210,7 @@ def integer(
         g,
         _centered(g, x, x_zero_point, False),
         _centered(g, w, w_zero_point, True),
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
+        **window,
     )
 
 
@@ -250,13 +241,7 @@ def quantized(
     y_scale: Value,
     y_zero_point: Value,
     b: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **window: Unpack[PaddedConvAttributes],
 ) -> Value:
     """An exact int32 convolution, rescaled by x_scale * w_scale / y_scale in float32, rounded to even and saturated.
 
@@ -268,12 +253,7 @@ def quantized(
         _centered(g, x, x_zero_point, False),
         _centered(g, w, w_zero_point, True),
         b,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
+        **window,
     )
     weight_scale = _scalar_or_filters(g, w_scale, x.rank - 1, True)
     scale = g.mul(_scalar_or_filters(g, x_scale, x.rank, False), weight_scale)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Unpack
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.values import Value
@@ -11,6 +12,7 @@ from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families import activation
 from onnx2torch_mlir.families.convolution import convolve
 from onnx2torch_mlir.families.matmul import gemm
+from onnx2torch_mlir.families.windows import PaddedConvAttributes
 
 Activation = Callable[..., Value]
 
@@ -85,29 +87,13 @@ def activated_convolution(
     *,
     activation: str | None = None,
     activation_params: Sequence[float] = (),
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **window: Unpack[PaddedConvAttributes],
 ) -> Value:
     """`convolve`, plus ``z`` of the result's shape, then the activation.
 
     Source: com.microsoft FusedConv; onnxruntime's ``fused_activation.cc`` says which parameters each activation has.
     """
-    result = convolve(
-        g,
-        x,
-        w,
-        b,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
-    )
+    result = convolve(g, x, w, b, **window)
     if z is not None:
         for size, other in zip(result.shape, z.shape, strict=True):
             g.require_equal(size, other, "sizes of a convolution and of what is added to it")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import torch
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
@@ -16,6 +18,17 @@ WRITTEN_OUT = 16
 """A kernel of known size up to this is a sum of that many products."""
 
 _GATED, _DELTA = {"gated", "gated_delta"}, {"delta", "gated_delta"}
+
+
+class _KeyHeads(TypedDict):
+    kv_num_heads: int
+
+
+class KeyAttributes(_KeyHeads, total=False):
+    """The attributes of LinearAttention that say how keys are read."""
+
+    chunk_size: int
+    scale: float
 
 
 def linear_attention(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 from onnx2torch_mlir.core import dims
 from onnx2torch_mlir.core.builder import ProgramBuilder
@@ -11,21 +12,26 @@ from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families.dtypes import lowest
-from onnx2torch_mlir.families.windows import Window, check_spatial, counts, pad_spatial, resolve, slide, sum_dtype
+from onnx2torch_mlir.families.windows import (
+    PaddedAttributes,
+    PoolAttributes,
+    Window,
+    check_spatial,
+    counts,
+    pad_spatial,
+    pool_window,
+    slide,
+    sum_dtype,
+)
 
 
 def maximum(
     g: ProgramBuilder,
     x: Value,
     *,
-    kernel_shape: Sequence[int],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
     storage_order: int = 0,
-    strides: Sequence[int] | None = None,
     wanted: tuple[bool, ...] = (True,),
+    **pool: Unpack[PoolAttributes],
 ) -> Value | tuple[Value | None, ...]:
     """The largest element of each window, and its position in the whole input.
 
@@ -34,17 +40,7 @@ def maximum(
 
     Source: ONNX MaxPool; ``aten::max_pool2d_with_indices`` and its 3-D form.
     """
-    check_spatial(x)
-    window = resolve(
-        x.shape[2:],
-        kernel_shape,
-        strides=strides,
-        dilations=dilations,
-        pads=pads,
-        auto_pad=auto_pad,
-        ceil_mode=ceil_mode,
-        same_by_extent=False,
-    )
+    window = pool_window(x, **pool)
     positions = len(wanted) > 1 and wanted[1]
     if window.rank > 3:
         if positions:
@@ -61,32 +57,13 @@ def maximum(
     return largest, _positions(g, places, x.shape, padded.shape[2:], low, storage_order)
 
 
-def maximum_channels_last(
-    g: ProgramBuilder,
-    x: Value,
-    *,
-    kernel_shape: Sequence[int],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-) -> Value:
+def maximum_channels_last(g: ProgramBuilder, x: Value, **pool: Unpack[PoolAttributes]) -> Value:
     """The largest element of each window of ``x`` [N, *spatial, C], which the result is laid out as.
 
     Source: com.microsoft NhwcMaxPool.
     """
     last = x.rank - 1
-    largest = maximum(
-        g,
-        g.permute(x, [0, last, *range(1, last)]),
-        kernel_shape=kernel_shape,
-        auto_pad=auto_pad,
-        ceil_mode=ceil_mode,
-        dilations=dilations,
-        pads=pads,
-        strides=strides,
-    )
+    largest = maximum(g, g.permute(x, [0, last, *range(1, last)]), **pool)
     assert isinstance(largest, Value)
     return g.permute(largest, [0, *range(2, x.rank), 1])
 
@@ -153,32 +130,13 @@ def _positions(
 
 
 def average(
-    g: ProgramBuilder,
-    x: Value,
-    *,
-    kernel_shape: Sequence[int],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    g: ProgramBuilder, x: Value, *, count_include_pad: int = 0, **pool: Unpack[PoolAttributes]
 ) -> Value:
     """The mean of each window, over the elements inside the input, or inside it and its declared padding.
 
     Source: ONNX AveragePool; ``aten::avg_pool2d``/``3d``. Cells that only ``ceil_mode`` reaches are never counted.
     """
-    check_spatial(x)
-    window = resolve(
-        x.shape[2:],
-        kernel_shape,
-        strides=strides,
-        dilations=dilations,
-        pads=pads,
-        auto_pad=auto_pad,
-        ceil_mode=ceil_mode,
-        same_by_extent=False,
-    )
+    window = pool_window(x, **pool)
     dtype = sum_dtype(x.dtype)
     wide = g.cast(x, dtype)
     implicit = _implicit_padding(window) if window.high == window.declared_high else None
@@ -228,11 +186,7 @@ def lp(
     *,
     kernel_shape: Sequence[int] | None = None,
     p: float = 2,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **pool: Unpack[PaddedAttributes],
 ) -> Value:
     """The ``p``-norm of each window, padding counting as zero.
 
@@ -241,16 +195,7 @@ def lp(
     check_spatial(x)
     if not kernel_shape:
         raise refuse("O2M-C005", "kernel_shape is missing", case="kernel_shape")
-    window = resolve(
-        x.shape[2:],
-        kernel_shape,
-        strides=strides,
-        dilations=dilations,
-        pads=pads,
-        auto_pad=auto_pad,
-        ceil_mode=ceil_mode,
-        same_by_extent=False,
-    )
+    window = pool_window(x, kernel_shape=kernel_shape, **pool)
     powers = _powers(g, g.cast(x, sum_dtype(x.dtype)), p)
     return g.cast(_root(g, _window_sums(g, pad_spatial(g, powers, window, 0), window), p), x.dtype)
 

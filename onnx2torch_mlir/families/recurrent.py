@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypedDict
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.signature import Dim
@@ -120,6 +121,37 @@ GRU = Layer(gru_step, 3, 1, ("Sigmoid", "Tanh"))
 LSTM = Layer(lstm_step, 4, 2, ("Sigmoid", "Tanh", "Tanh"))
 
 
+class RecurrentAttributes(TypedDict, total=False):
+    """The attributes that RNN, GRU and LSTM share, but for ``layout``."""
+
+    activations: Sequence[str] | None
+    activation_alpha: Sequence[float] | None
+    activation_beta: Sequence[float] | None
+    clip: float | None
+    direction: str
+    hidden_size: int | None
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """What a layer sees beside its input: ``look`` gives [B, N] of the newest hidden state [B, H], and its product with
+    ``weights`` [N, G*H] is added to the next step's input. There is nothing to see before the first step.
+    """
+
+    weights: Value
+    look: Callable[[ProgramBuilder, Value], Value]
+
+    def around(self, layer: Layer) -> Layer:
+        """``layer`` with what was seen as its last state."""
+
+        def step(g: ProgramBuilder, cell: Cell, x: Value, states: list[Value]) -> list[Value]:
+            *own, seen = states
+            new = layer.step(g, cell, g.add(x, g.matmul(seen, self.weights)), own)
+            return [*new, self.look(g, new[0])]
+
+        return Layer(step, layer.gates, layer.states + 1, layer.defaults)
+
+
 def recurrent(
     g: ProgramBuilder,
     layer: Layer,
@@ -131,20 +163,21 @@ def recurrent(
     initial: Sequence[Value | None],
     peepholes: Value | None,
     *,
-    activations: Sequence[str] | None,
-    alphas: Sequence[float] | None,
-    betas: Sequence[float] | None,
-    clip: float | None,
-    direction: str,
-    hidden_size: int | None,
-    flag: bool,
-    layout: int,
+    activations: Sequence[str] | None = None,
+    activation_alpha: Sequence[float] | None = None,
+    activation_beta: Sequence[float] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    flag: bool = False,
+    layout: int = 0,
     products: Sequence[tuple[Product, Product]] | None = None,
+    wrappers: Sequence[Wrapper] | None = None,
 ) -> tuple[Value, ...]:
     """Y [S, D, B, H] and the last states [D, B, H]; batch-first where ``layout`` is 1.
 
     ``products`` are those of the input and of the hidden state with their weights, for each direction, where they are not
-    plain products of matrices (LSTM only).
+    plain products of matrices (LSTM only); ``wrappers`` are those of each direction.
 
     Raises:
         Refusal: O2M-C003 for a direction or activation that ONNX does not have, O2M-C006 for weights that do not fit.
@@ -169,11 +202,15 @@ def recurrent(
     initial = [None if item is None else _shaped(g, item, [len(flips), x.shape[1], hidden]) for item in initial]
     if hidden_size is not None and hidden_size != hidden:
         raise refuse("O2M-C006", f"hidden_size is {hidden_size}, the weights have {hidden}", case="hidden_size")
-    functions = activations_of(layer.defaults, len(flips), activations, alphas, betas)
+    functions = activations_of(layer.defaults, len(flips), activations, activation_alpha, activation_beta)
     length, batch = x.shape[0], x.shape[1]
     outputs, finals = [], []
     for index, reverse in enumerate(flips):
         states = [g.full([batch, hidden], 0, x.dtype) if item is None else g.select(item, 0, index) for item in initial]
+        around = layer
+        if wrappers:
+            around = wrappers[index].around(layer)
+            states.append(g.full([batch, wrappers[index].weights.shape[0]], 0, x.dtype))
         by_input, by_hidden = products[index] if products else (ProgramBuilder.matmul, ProgramBuilder.matmul)
         bias = None if b is None else g.select(b, 0, index)
         width = layer.gates * hidden
@@ -196,7 +233,7 @@ def recurrent(
         sequences = [steps]
         if sequence_lens is not None:
             sequences.append(_inside(g, sequence_lens, length, reverse))
-        carried, stacked = scan(g, partial(_step, layer, inner), states, sequences, length)
+        carried, stacked = scan(g, partial(_step, around, inner), states, sequences, length)
         result = stacked[0]
         outputs.append(g.call("aten.flip.default", result, [0]) if reverse else result)
         finals.append(carried)

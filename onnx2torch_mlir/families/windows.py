@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import TypedDict, Unpack
 
 import torch
 
@@ -20,6 +21,42 @@ from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 
 AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+
+
+class WindowAttributes(TypedDict, total=False):
+    """What every convolution and pool may state."""
+
+    auto_pad: str
+    dilations: Sequence[int] | None
+    strides: Sequence[int] | None
+
+
+class ConvAttributes(WindowAttributes, total=False):
+    """What convolutions may state, transposed ones too."""
+
+    group: int
+    kernel_shape: Sequence[int] | None
+
+
+class PaddedConvAttributes(ConvAttributes, total=False):
+    """The attributes of Conv."""
+
+    pads: Sequence[int] | None
+
+
+class PaddedAttributes(WindowAttributes, total=False):
+    """What pools may state beside their kernel."""
+
+    ceil_mode: int
+    pads: Sequence[int] | None
+
+
+class _Kernel(TypedDict):
+    kernel_shape: Sequence[int]
+
+
+class PoolAttributes(_Kernel, PaddedAttributes):
+    """The attributes of MaxPool and AveragePool that say where their windows lie."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +145,16 @@ def resolve(
         spans.append((low, needed, high))
     lows, highs, declared = (tuple(span[side] for span in spans) for side in range(3))
     return Window(kernel, strides, dilations, lows, highs, declared)
+
+
+def pool_window(x: Value, **pool: Unpack[PoolAttributes]) -> Window:
+    """The window of a pool over ``x`` [N, C, *spatial].
+
+    Raises:
+        Refusal: as `check_spatial` and `resolve`.
+    """
+    check_spatial(x)
+    return resolve(x.shape[2:], **pool, same_by_extent=False)
 
 
 def static_kernel(kernel_shape: Sequence[Dim]) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.models import networks, transformer_models
+from tools.corpus.architectures.export import lively
 
 EXPORTERS = ("dynamo", "torchscript")
 
@@ -101,26 +102,10 @@ ARCHITECTURES = (
 )
 
 
-def randomize(module: nn.Module) -> nn.Module:
-    """Give ``module`` weights under which nothing vanishes: also biases, and the statistics of batch normalizations."""
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            if parameter.ndim <= 1:
-                parameter.add_(0.1 * torch.randn_like(parameter))
-            elif "embed" in name:
-                parameter.mul_(5)
-        for name, statistic in module.named_buffers():
-            if name.endswith("running_mean"):
-                statistic.normal_(std=0.2)
-            if name.endswith("running_var"):
-                statistic.uniform_(0.5, 2)
-    return module
-
-
 def export(architecture: Architecture, exporter: str, path: Path) -> None:
     """Write ``architecture`` with weights of a fixed seed as an ONNX file by one of `EXPORTERS`."""
     torch.manual_seed(sum(architecture.name.encode()))
-    module = randomize(architecture.make()).eval()
+    module = lively(architecture.make()).eval()
     names = list(architecture.inputs)
     tensors = tuple(make() for make, _ in architecture.inputs.values())
     axes = {name: dims for name, (_, dims) in architecture.inputs.items()}

@@ -32,6 +32,7 @@ DETR = {
     "decoder_ffn_dim": 64,
     "num_queries": 7,
 }
+OWN_BACKBONE = {"use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None}
 FOUND = {"logits": "batch", "pred_boxes": "batch"}
 
 
@@ -60,9 +61,7 @@ NETWORKS = (
             "DetrForObjectDetection",
             {
                 **DETR,
-                "use_timm_backbone": False,
-                "use_pretrained_backbone": False,
-                "backbone": None,
+                **OWN_BACKBONE,
                 "backbone_config": {**RESNET, "out_features": ["stage4"]},
             },
         ),
@@ -76,9 +75,7 @@ NETWORKS = (
             "ConditionalDetrForObjectDetection",
             {
                 **DETR,
-                "use_timm_backbone": False,
-                "use_pretrained_backbone": False,
-                "backbone": None,
+                **OWN_BACKBONE,
                 "backbone_config": {**RESNET, "out_features": ["stage4"]},
             },
         ),
@@ -92,9 +89,7 @@ NETWORKS = (
             "DeformableDetrForObjectDetection",
             {
                 **DETR,
-                "use_timm_backbone": False,
-                "use_pretrained_backbone": False,
-                "backbone": None,
+                **OWN_BACKBONE,
                 "backbone_config": RESNET,
                 "num_feature_levels": 3,
                 "encoder_n_points": 2,

@@ -38,6 +38,7 @@ def export(network: Network, exporter: Exporter, path: Path) -> None:
         )
 
 
+@torch.no_grad()
 def lively(module: nn.Module) -> nn.Module:
     """``module`` with weights under which nothing vanishes: also biases, and the statistics of batch normalizations."""
     for name, parameter in module.named_parameters():

@@ -11,12 +11,14 @@ SERIES = {"batch": (3, 1, 4)}
 FIXED = {"input_ids": tokens("batch", 9, above=3, below=WORDS)}
 """Where `transformers` goes through the sequence in a Python loop, which exporters unroll."""
 
+MAMBA = {"vocab_size": WORDS, "hidden_size": 32, "state_size": 8, "num_hidden_layers": 2, "time_step_rank": 4}
+
 NETWORKS = (
     Network(
         "mamba",
         hf(
             "MambaForCausalLM",
-            {"vocab_size": WORDS, "hidden_size": 32, "state_size": 8, "num_hidden_layers": 2, "time_step_rank": 4},
+            MAMBA,
             use_cache=False,
         ),
         FIXED,
@@ -27,7 +29,7 @@ NETWORKS = (
         "falcon-mamba",
         hf(
             "FalconMambaForCausalLM",
-            {"vocab_size": WORDS, "hidden_size": 32, "state_size": 8, "num_hidden_layers": 2, "time_step_rank": 4},
+            MAMBA,
             use_cache=False,
         ),
         FIXED,
