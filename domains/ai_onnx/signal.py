@@ -98,9 +98,7 @@ def _run_time_axis(g: ProgramBuilder, x: Value, axis: Value) -> tuple[Dim, Dim, 
     products = [g.scalar(1, torch.int64) for _ in range(3)]
     for position, size in enumerate(shape):
         sides = (g.binary("gt", counted, position), g.binary("eq", counted, position), g.binary("lt", counted, position))
-        products = [
-            g.mul(product, g.where(side, g.size_value(size), 1)) for product, side in zip(products, sides, strict=True)
-        ]
+        products = [g.mul(product, g.where(side, g.size_value(size), 1)) for product, side in zip(products, sides, strict=True)]
     before, size, after = (g.item(product) for product in products)
     if all(D.known_equal(other, shape[0]) for other in shape):
         size = shape[0]
@@ -118,11 +116,15 @@ def stft(
 ) -> Value:
     """Transforms of the frames of ``signal`` [batch, length, 1 or 2]: [batch, frames, results, 2]. Source: ONNX STFT.
 
+    A signal of two axes is a real one, as it is for onnxruntime (core/providers/cpu/signal/dft.cc) and as PyTorch exports it.
+
     Raises:
         Refusal: O2M-C006 where the shapes do not fit.
     """
+    if signal.rank == 2:
+        signal = g.unsqueeze(signal, 2)
     if signal.rank != 3:
-        raise refuse("O2M-C006", f"STFT takes a signal of three axes, not {signal.rank}", case=f"rank={signal.rank}")
+        raise refuse("O2M-C006", f"STFT takes a signal of two or three axes, not {signal.rank}", case=f"rank={signal.rank}")
     batch, whole, parts = signal.shape
     if frame_length is not None:
         length = _length(g, frame_length)

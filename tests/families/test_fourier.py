@@ -140,6 +140,12 @@ def test_stft(dynamic: bool, known: tuple[int, ...], parts: int, onesided: int) 
                native=(dynamic and inputs[2] is not window) or known == ())  # fmt: skip
 
 
+def test_stft_of_a_real_signal_without_an_axis_for_it() -> None:
+    x, window = signal((2, 21), 1), np.hanning(8).astype(np.float32)
+    want = frames_of(x, 3, window, 1)
+    agrees("STFT", [x[..., 0], scalar(3), window], opset=17, known=(1,), dynamic=True, expected=[want], atol=1e-5)
+
+
 def test_stft_of_one_frame() -> None:
     x = signal((2, 8), 1, np.float64)
     want = frames_of(x, 5, np.ones(8), 1)
