@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tools.corpus.architectures.network import Network, hf, subjects
+from tools.corpus.architectures.network import EXPORTERS, Exporter, Network, hf, subjects
 from tools.corpus.feeds import Tensor, counting, mask, normal, tokens
 
 WORDS = 97
@@ -41,6 +41,7 @@ def _decoder(
     positions: bool = True,
     values: int | None = None,
     layers: int = 2,
+    exporters: tuple[Exporter, ...] = EXPORTERS,
 ) -> Network:
     """A language model with a cache of ``cache`` heads and their width (``values`` for values, if they differ)."""
     heads, width = cache
@@ -55,7 +56,7 @@ def _decoder(
         for kind, size in (("key", width), ("value", values or width)):
             inputs[f"past_key_values.{layer}.{kind}"] = normal("batch", heads, "past", size)
             outputs[f"present.{layer}.{kind}"] = f"batch {heads} total"
-    return Network(name, hf(model, config), inputs, outputs, STEPS)
+    return Network(name, hf(model, config), inputs, outputs, STEPS, exporters)
 
 
 NETWORKS = (
@@ -125,6 +126,7 @@ NETWORKS = (
         {"vocab_size": WORDS, "d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 64},
         cache=(4, 8),
         positions=False,
+        exporters=("torchscript",),
     ),
     _decoder(
         "llama",

@@ -154,9 +154,9 @@ NETWORKS = (
             "Mask2FormerForUniversalSegmentation",
             {
                 **LABELS,
-                "feature_size": 16,
-                "mask_feature_size": 16,
-                "hidden_dim": 16,
+                "feature_size": 32,
+                "mask_feature_size": 32,
+                "hidden_dim": 32,
                 "encoder_feedforward_dim": 32,
                 "encoder_layers": 2,
                 "decoder_layers": 3,
