@@ -1,4 +1,4 @@
-"""Inverse and CDist: whole matrices, and the distances between the rows of two of them."""
+"""Inverse, CDist, and products of a sparse matrix by a dense one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families.elimination import inverted
+from onnx2torch_mlir.families.matmul import gemm
 
 
 def inverse(g: ProgramBuilder, x: Value) -> Value:
@@ -42,3 +43,17 @@ def cdist(g: ProgramBuilder, a: Value, b: Value, *, metric: str = "sqeuclidean")
     own, other = g.sum(g.mul(a, a), [1], True), g.sum(g.mul(b, b), [1])
     squares = g.maximum(g.add(g.add(products, own), other), 0.0)
     return g.unary("sqrt", squares) if metric == "euclidean" else squares
+
+
+def sparse_to_dense_matmul(
+    g: ProgramBuilder, a: Value, b: Value, *, alpha: float = 1.0, transA: int = 0, transB: int = 0
+) -> Value:
+    """alpha * A' B' of a sparse ``a`` [M, K], which is held with its zeros, and of ``b`` [K, N].
+
+    onnxruntime's kernel multiplies by ``alpha`` only where the numbers are float32. It leaves out the products of zeros that
+    ``a`` does not hold: where ``b`` has infinities or NaNs, these are NaN here.
+
+    Raises:
+        Refusal: O2M-C006 where ranks or sizes do not fit.
+    """
+    return gemm(g, a, b, alpha=alpha if a.dtype is torch.float32 else 1.0, transA=transA, transB=transB)

@@ -171,7 +171,7 @@ def _choices(names: set[str]) -> str:
 
 
 def _input(builder: ProgramBuilder, described: ValueType, value: ir.Value, dims: Mapping[str, int]) -> Anything:
-    if described.kind is not Kind.TENSOR:
+    if described.kind not in (Kind.TENSOR, Kind.SPARSE_TENSOR):  # sparse tensors are held, and given, with their zeros
         return composite_input(builder, described, dims, element_rank(value))
     if described.dtype is None or described.dtype == ir.DataType.UNDEFINED:
         raise refuse("O2M-R019", f"graph input {described.name} has no element type", case=described.name)

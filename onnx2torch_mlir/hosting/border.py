@@ -1,4 +1,4 @@
-"""The border of a model that onnxruntime runs: element types that it cannot hand over as NumPy arrays."""
+"""The border of a model that onnxruntime runs: what it cannot take or hand over as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CARRIERS = {
 
 
 class Border:
-    """Casts at the inputs and outputs of a model for element types without a NumPy type."""
+    """Casts at the inputs and outputs of a model for element types without a NumPy type; arrays for sparse inputs."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._model = model
@@ -34,6 +34,7 @@ class Border:
             for value in model.graph.input
             if value.type.tensor_type.elem_type in _CARRIERS and value.name not in held
         }
+        self._sparse = {value.name for value in model.graph.input if value.type.HasField("sparse_tensor_type")}
         self._outputs = [value.type.tensor_type.elem_type for value in model.graph.output]
         self.needed = bool(self._inputs) or any(kind in _CARRIERS for kind in self._outputs)
 
@@ -62,8 +63,9 @@ class Border:
         graph.node.extend(nodes)
         return model
 
-    def feeds(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    def feeds(self, feeds: Mapping[str, Array]) -> dict[str, Any]:
         """Arrays under the names and types of the model with the casts."""
+        feeds = {name: _sparse(array) if name in self._sparse else array for name, array in feeds.items()}
         carried = {name: helper.tensor_dtype_to_np_dtype(_CARRIERS[kind]) for name, kind in self._inputs.items()}
         return {
             f"{name}/carried" if name in carried else name: array.astype(carried[name]) if name in carried else array
@@ -76,3 +78,15 @@ class Border:
             item.astype(helper.tensor_dtype_to_np_dtype(kind)) if kind in _CARRIERS else item
             for item, kind in zip(outputs, self._outputs, strict=True)
         ]
+
+
+def _sparse(array: Array) -> Any:
+    """A matrix as onnxruntime takes it for a sparse one: the numbers that are not 0, and the two indices of each."""
+    import onnxruntime
+
+    indices = np.argwhere(array)
+    numbers = np.ascontiguousarray(array[tuple(indices.T)])
+    device = onnxruntime.OrtDevice.make("cpu", 0)
+    shape = np.array(array.shape, np.int64)
+    sparse = onnxruntime.SparseTensor.sparse_coo_from_numpy(shape, numbers, indices.reshape(-1).astype(np.int64), device)
+    return onnxruntime.OrtValue.ort_value_from_sparse_tensor(sparse)

@@ -79,6 +79,9 @@ ROLES: dict[tuple[str, int], Maker] = {
 ELEMENTS = 3
 """Length of a sequence."""
 
+HELD = 0.4
+"""Share of the numbers of a sparse tensor that are not 0."""
+
 _SIGNED_USES = frozenset({"Abs", "Neg", "Sign", "Add", "Sub", "Mul", "Max", "Min", "Relu", "Less", "Greater", "Equal"})
 
 
@@ -117,6 +120,9 @@ def _generate(
         return [_tensor(whole, [], sizes, rng) for _ in range(ELEMENTS)]
     if inner is not None and inner is not described:
         return _tensor(replace(inner, name=described.name), [], shapes, rng)
+    if described.kind is Kind.SPARSE_TENSOR:
+        made = _tensor(replace(described, kind=Kind.TENSOR), [], shapes, rng)
+        return np.where(rng.random(made.shape) < HELD, made, made.dtype.type(0))
     return _tensor(described, list(uses_of(value)), shapes, rng)
 
 
