@@ -186,6 +186,7 @@ CODES: dict[str, Code] = {
             2: ("no reference", "onnxruntime cannot run this model, so there is nothing to compare with."),
             3: ("shape or dtype differs", "An output has another shape or dtype than onnxruntime's."),
             4: ("no node found", "Outputs differ, but the search for the first node that differs found none."),
+            5: ("as close as the reference", "An output is as far from onnxruntime's as onnxruntime's is from itself."),
         },
     ),
     **_table(

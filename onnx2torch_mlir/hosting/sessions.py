@@ -39,16 +39,17 @@ class OnnxruntimeSession:
 
     Where the model has products of quantized tensors, it is optimized so that they are exact: on a CPU without VNNI the
     kernels of uint8 by int8 saturate the sum of two products. ``base_dir`` is where the external data of a ModelProto are.
-    What onnxruntime raises, it raises.
+    With ``optimized`` all of onnxruntime's optimizations are made. What onnxruntime raises, it raises.
     """
 
-    def __init__(self, source: Source, base_dir: Path | None = None) -> None:
+    def __init__(self, source: Source, base_dir: Path | None = None, *, optimized: bool = False) -> None:
         import onnxruntime
 
         self.name = f"onnxruntime {onnxruntime.__version__}"
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        levels = onnxruntime.GraphOptimizationLevel
+        options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
         model = source if isinstance(source, onnx.ModelProto) else onnx.load(source, load_external_data=False)
         folder = base_dir if isinstance(source, onnx.ModelProto) else Path(source).resolve().parent
         self._border = Border(model)
@@ -87,7 +88,8 @@ def _exact_session(content: str | bytes, options: Any) -> Any:
     import onnxruntime
 
     before = options.graph_optimization_level
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    if before == onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.add_session_config_entry("session.x64quantprecision", "1")
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

@@ -74,4 +74,6 @@ def _line(item: Comparison) -> str:
     ulp = "" if item.max_ulp is None else f", {item.max_ulp} ULP"
     text = f"{item.name} {item.theirs.dtype}{list(item.theirs.shape)}: max error {item.max_abs:.3g}"
     text += f" ({item.max_rel:.3g} relative{ulp}); allowed {item.allowed}"
+    if item.spread is not None:
+        return f"{text}: as close as the reference is to itself ({item.spread:.3g})"
     return f"{text}; {item.reason()}" if item.problem else f"{text}: agrees"

@@ -27,6 +27,7 @@ from onnx2torch_mlir.verification.inputs import generate_inputs
 from onnx2torch_mlir.verification.leaves import leaves
 from onnx2torch_mlir.verification.reference import run_reference
 from onnx2torch_mlir.verification.report import VerifyReport
+from onnx2torch_mlir.verification.spread import as_close
 
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Any] | Sequence[Any] | str | os.PathLike[str] | None
@@ -56,8 +57,9 @@ def verify(
 
     ``inputs`` are arrays by name or in order, or a path (`load_inputs`); by default they are generated
     (`generate_inputs`) with the sizes ``dims``. If they come from a folder that holds expected outputs, these are
-    compared too. The program is compiled with its dims dynamic; with ``static``, for the sizes ``dims``. ``eager``
-    runs the core program in eager PyTorch instead of native code. ``rtol`` and ``atol`` replace the tolerance of the
+    compared too. Numbers that differ by no more than onnxruntime's from each other (`spread`) agree, and a warning says so;
+    but not where limits are given. The program is compiled with its dims dynamic; with ``static``, for the sizes ``dims``.
+    ``eager`` runs the core program in eager PyTorch instead of native code. ``rtol`` and ``atol`` replace the tolerance of the
     dtype (`tolerances.TOLERANCES`), ``ulp`` all of it (`comparison.Limits`). With ``bisect``, the first node that differs is
     searched, in eager PyTorch and, where the core program is not at fault, natively; ``reproducer`` is a folder to write
     it to. ``report`` takes the stages, also those before a refusal.
@@ -93,6 +95,10 @@ def verify(
         else:
             outputs = _compared(names, ours, theirs.outputs, limits)
         stored = _compared(names, ours, expected, limits) if expected and failure is None else ()
+    if limits == Limits() and not theirs.note:
+        with report.stage("spread"):
+            outputs = as_close(*_reference_source(model, loaded), loaded, {**feeds, **given}, theirs.outputs, outputs)
+        report.extend(_unsettled(outputs))
     found: Divergence | None = None
     if bisect and not all(item.agrees for item in outputs):
         with report.stage("bisect"):
@@ -181,6 +187,15 @@ def _reference_source(model: Source, loaded: LoadedModel) -> tuple[Any]:
     if isinstance(model, onnx.ModelProto):
         return (model,)
     return (onnx.ModelProto.FromString(bytes(model)),)  # type: ignore[arg-type]
+
+
+def _unsettled(comparisons: Sequence[Comparison]) -> list[Finding]:
+    hint = "explicit limits (--rtol, --atol, --ulp) compare strictly; with --bisect they name the first node that differs"
+    return [
+        Finding("O2M-V005", item.reason(), hint=hint, case=item.name, severity=Severity.WARNING)
+        for item in comparisons
+        if item.spread is not None
+    ]
 
 
 def _findings(comparisons: Sequence[Comparison], node: NodeRef | None) -> list[Finding]:
