@@ -10,7 +10,10 @@ import onnx_ir as ir
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.composites import Anything
+from onnx2torch_mlir.core.subprograms import Formal
 from onnx2torch_mlir.diagnostics import Refusal, Severity, refuse
+from onnx2torch_mlir.families.dtypes import torch_dtype
+from onnx2torch_mlir.model import Kind, value_type_of
 
 if TYPE_CHECKING:
     from onnx2torch_mlir.conversion.driver import GraphConverter
@@ -23,6 +26,17 @@ class SubGraph:
     converter: GraphConverter
     graph: ir.Graph
     place: str
+
+    @property
+    def formals(self) -> tuple[Formal, ...]:
+        """The inputs, as they are declared."""
+        found = []
+        for value in self.graph.inputs:
+            described = value_type_of(value)
+            known = described.kind is Kind.TENSOR and described.dtype is not None
+            dtype = torch_dtype(int(described.dtype)) if known and described.dtype is not None else None
+            found.append(Formal(described.name, dtype, described.shape))
+        return tuple(found)
 
     @property
     def arity(self) -> int:

@@ -7,6 +7,7 @@ captured: it becomes an extra operand of the operator and a placeholder inside.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import sympy
@@ -28,8 +29,21 @@ Join = Callable[[Sequence[ProgramBuilder], Sequence[list[Any]]], list[list[Value
 """Makes tensors, of the same kinds, of what the two bodies of `cond` give."""
 
 
+@dataclass(frozen=True)
+class Formal:
+    """An input of a graph attribute as the graph declares it; what is not known is None."""
+
+    name: str
+    dtype: torch.dtype | None
+    shape: tuple[int | str | None, ...] | None
+
+
 class SubGraph(Protocol):
     """A graph attribute as a converter sees it: call it to convert its nodes into a program."""
+
+    @property
+    def formals(self) -> tuple[Formal, ...]:
+        """The inputs."""
 
     @property
     def arity(self) -> int:

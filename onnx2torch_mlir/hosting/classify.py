@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx2torch_mlir.hosting.inference import holds_host_type
 from onnx2torch_mlir.model import Kind, LoadedModel, ValueType, sub_graphs, value_type_of
-from onnx2torch_mlir.specs import Ledger, SpecTable
+from onnx2torch_mlir.specs import Ledger, Row, SpecTable
 from onnx2torch_mlir.specs.row import Action
 
 _STRING_ATTRIBUTES = ("value_string", "value_strings", "classlabels_strings", "keys_strings", "values_strings", "cats_strings")
@@ -22,7 +22,7 @@ class Classifier:
 
     def __init__(self, loaded: LoadedModel, table: SpecTable, ledger: Ledger) -> None:
         self._loaded, self._table, self._ledger = loaded, table, ledger
-        self._reasons: dict[tuple[str, str, int | None], str] = {}
+        self._rows: dict[tuple[str, str, int | None], Row | None] = {}
 
     def may_need_host(self) -> bool:
         """Whether some part of the model hints at a host node: a scan without any inference, for the common no."""
@@ -78,11 +78,14 @@ class Classifier:
     def _row_reason(self, node: ir.Node) -> str:
         opset = node.version if node.version is not None else self._loaded.opsets.get(node.domain)
         key = (node.domain, node.op_type, opset)
-        if key not in self._reasons:
+        if key not in self._rows:
             version = None if opset is None else self._ledger.version(node.domain, node.op_type, opset)
             row = None if version is None else self._table.find(version.domain, version.op, version.since_version)
-            self._reasons[key] = row.reason if row is not None and row.action is Action.HOST else ""
-        return self._reasons[key]
+            self._rows[key] = row if row is not None and (row.hosted or row.action is Action.HOST) else None
+        row = self._rows[key]
+        if row is None:
+            return ""
+        return row.host_reason({name: item.value for name, item in node.attributes.items() if not item.is_ref()})
 
 
 def _is_string_cast(node: ir.Node) -> bool:

@@ -111,9 +111,10 @@ def _lint_change(row: Row, operator: Operator) -> Iterator[Finding]:
 
 
 def _lint_names(row: Row, versions: list[OperatorVersion]) -> Iterator[Finding]:
-    for name in row.ignore:
+    for name in (*row.ignore, *row.hosted):
         if not any(name in version.attributes for version in versions):
-            yield _bad("O2M-S002", row, f"no version in {row.span} has the attribute {name!r} to ignore")
+            what = "ignore" if name in row.ignore else "run on the host for"
+            yield _bad("O2M-S002", row, f"no version in {row.span} has the attribute {name!r} to {what}")
     for version in versions:
         names = {formal.name for formal in version.inputs}
         for name in row.constants:

@@ -33,13 +33,14 @@ _KINDS: dict[str, str] = {
     "attributes": "a mapping of names to values",
     "constants": "a list of names",
     "ignore": "a list of names",
+    "hosted": "a mapping of names to lists of values",
     "change": "one of " + ", ".join(Change),
     "note": "a sentence",
     "override": "true",
 }
 _TABLE_KEYS = frozenset({"op", "ops", "each"})
 _ACTIONS = tuple(str(action) for action in Action)
-_BOUND_KEYS = ("core", "options", "attributes", "constants", "ignore")
+_BOUND_KEYS = ("core", "options", "attributes", "constants", "ignore", "hosted")
 _FUNCTION_PATH = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)*", re.IGNORECASE)
 _CHANGES = frozenset(Change)
 
@@ -176,6 +177,7 @@ class _Reader:
             attributes={name: _as_attribute(default) for name, default in attributes.items()},
             constants=fields.get("constants", ()),
             ignore=ignore,
+            hosted=fields.get("hosted") or {},
             change=Change(fields["change"]) if "change" in fields else None,
             note=fields.get("note", ""),
             override=fields.get("override", False),
@@ -218,6 +220,8 @@ def _fits(key: str, value: Any) -> bool:
         return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
     if key in ("options", "attributes"):
         return isinstance(value, dict)
+    if key == "hosted":
+        return isinstance(value, dict) and all(isinstance(item, tuple) for item in value.values())
     if key == "change":
         return value in _CHANGES
     return isinstance(value, str) and bool(value.strip())

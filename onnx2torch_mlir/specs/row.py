@@ -27,8 +27,8 @@ class Row:
     ``target`` is the dotted path of the Python function for ``FAMILY`` and ``CONVERT``; ``reason`` the sentence for
     ``REFUSE`` and ``HOST``. ``options`` are keyword arguments from the row (``core`` among them), ``attributes`` the
     defaults of the node's attributes, ``constants`` the ONNX names of inputs whose contents must be known, ``ignore``
-    attributes that carry no meaning. ``package`` is the plug-in that brings the row, "" this package; ``file`` and
-    ``line`` say where the row is written.
+    attributes that carry no meaning, ``hosted`` values of attributes with which a node runs on the host. ``package`` is
+    the plug-in that brings the row, "" this package; ``file`` and ``line`` say where the row is written.
     """
 
     domain: str
@@ -42,6 +42,7 @@ class Row:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     constants: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    hosted: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     change: Change | None = None
     note: str = ""
     override: bool = False
@@ -56,6 +57,16 @@ class Row:
     def overlaps(self, other: Row) -> bool:
         """Whether some version lies in both ranges."""
         return self.covers(max(self.since, other.since)) and other.covers(max(self.since, other.since))
+
+    def host_reason(self, attributes: Mapping[str, Any]) -> str:
+        """Why a node with ``attributes`` runs on the host; "" where it does not."""
+        if self.action is Action.HOST:
+            return self.reason
+        for name, values in self.hosted.items():
+            value = attributes.get(name, self.attributes.get(name))
+            if value in values:
+                return f"{self.op} with {name}={value} is left to onnxruntime"
+        return ""
 
     @property
     def place(self) -> str:

@@ -46,11 +46,12 @@ STRATEGIES: dict[str, dict[str, Strategy]] = {
 
 _WHY = {
     "it runs on the host, in onnxruntime itself: there is nothing to compare": (
-        *("BeamSearch", "GreedySearch", "Sampling", "Tokenizer", "WhisperBeamSearch"),
+        *("Sampling", "Tokenizer", "WhisperBeamSearch"),
     ),
     "onnxruntime wants past and present in one buffer, which tests give it by IO binding": (
         *("DecoderMaskedMultiHeadAttention", "SparseAttention"),
     ),
+    "it runs a whole decoder, which tests give it": ("BeamSearch", "GreedySearch"),
     "onnxruntime takes a sparse matrix in a form of its own, which a test gives it": ("SparseToDenseMatMul",),
     "onnxruntime runs it with AVX512 only; a test holds it against the layout of its weights": ("MatMulFpQ4",),
 }
