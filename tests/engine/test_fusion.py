@@ -10,7 +10,7 @@ from tests.engine.programs import M, N
 pytest.importorskip("torch_mlir")
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler.fusion import fuse_pointwise
+from onnx2torch_mlir.engine.compiler.fusion import fuse_pointwise, read_in_place
 
 f32 = torch.float32
 X = "tensor<?x?xf32>"
@@ -41,11 +41,12 @@ def nest(name, scalar, inputs, out="%e", out_map=SAME, kind="parallel"):
   }} -> {result}"""
 
 
-def nests(body, outputs=((f32, (N, M)),)):
+def nests(body, outputs=((f32, (N, M)),), inputs=((f32, (N, M)),)):
     """How many nests are left after fusion."""
-    program = programs.lowered(body, [(f32, (N, M))], outputs)
+    program = programs.lowered(body, list(inputs), outputs)
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(program.bytecode)
+        read_in_place(module)
         fuse_pointwise(module)
         assert module.operation.verify()
         return str(module).count("linalg.generic")
@@ -123,3 +124,52 @@ def test_producer_that_knows_its_place_stays_apart(x):
     assert nests(body) == 2
     rows = np.arange(x.shape[0], dtype="f")[:, None]
     np.testing.assert_allclose(result(body, x)[0], (x + rows) * rows)
+
+
+PRODUCT = """
+  %p = linalg.generic {{indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>,
+      affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%a0, {right} : tensor<?x?xf32>, tensor<?x?xf32>) outs(%f : tensor<?x?xf32>) {{
+  ^bb0(%x0: f32, %x1: f32, %out: f32):
+    %q = arith.mulf %x0, %x1 : f32
+    %r = arith.addf %out, %q : f32
+    linalg.yield %r : f32
+  }} -> tensor<?x?xf32>"""
+
+
+def moved(name, source, type_, map_, out="%et"):
+    return f"""
+  %{name} = linalg.generic {{indexing_maps = [{map_}, {SAME}], iterator_types = ["parallel", "parallel"]}}
+      ins({source} : {type_}) outs({out} : {X}) {{
+  ^bb0(%x0: f32, %out: f32):
+    linalg.yield %x0 : f32
+  }} -> {X}"""
+
+
+def squares(size):
+    return f"""
+  %es = tensor.empty({size}, {size}) : {X}
+  %f = linalg.fill ins(%zero : f32) outs(%es : {X}) -> {X}"""
+
+
+def test_a_product_reads_what_was_transposed_where_it_was(x):
+    body = SIZES + squares("%n") + moved("t", "%a0", X, TURNED) + PRODUCT.format(right="%t")
+    square = ((f32, (N, N)),)
+    assert nests(body + f"\nreturn %p : {X}", square) == 1
+    np.testing.assert_allclose(result(body + f"\nreturn %p : {X}", x, square)[0], x @ x.T, rtol=1e-5, atol=1e-6)
+    both = (*square, (f32, (M, N)))
+    assert nests(body + f"\nreturn %p, %t : {X}, {X}", both) == 2
+    product, turned = result(body + f"\nreturn %p, %t : {X}, {X}", x, both)
+    np.testing.assert_allclose(product, x @ x.T, rtol=1e-5, atol=1e-6)
+    assert np.array_equal(turned, x.T)
+
+
+def test_a_product_reads_what_was_expanded_where_it_was(x):
+    row = np.random.default_rng(1).standard_normal(x.shape[1]).astype("f")
+    inputs = [(f32, (N, M)), (f32, (M,))]
+    body = SIZES + squares("%n") + moved("t", "%a1", "tensor<?xf32>", ROW) + PRODUCT.format(right="%t")
+    body += f"\nreturn %p : {X}"
+    square = ((f32, (N, N)),)
+    assert nests(body, square, inputs) == 1
+    (product,) = programs.run(body, inputs, square, [x, row])
+    np.testing.assert_allclose(product, np.repeat(x @ row[:, None], len(x), axis=1), rtol=1e-5, atol=1e-6)

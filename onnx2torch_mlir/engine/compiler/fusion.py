@@ -1,8 +1,8 @@
 """Chains of pointwise nests become one nest, where that computes nothing twice.
 
 A producer is taken into its consumer if both are pointwise, the consumer is its only user, and the consumer meets each
-of its elements exactly once. Reductions and contractions are never touched: they keep the form in which they are
-recognised.
+of its elements exactly once. Reductions keep the form in which they are recognised; contractions too, but they read an
+operand that was only moved (a transposed weight, repeated heads) where it was before.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
-from onnx2torch_mlir.engine.compiler.loop_order import iterators, substitute
+from onnx2torch_mlir.engine.compiler.loop_order import accumulations, iterators, substitute
 from onnx2torch_mlir.engine.compiler.walks import functions, nested
 
 _MOST_OPERATIONS = 64
@@ -25,6 +25,49 @@ def fuse_pointwise(module: ir.Module) -> None:
             consumer: ir.Operation | None = operation
             while consumer is not None:
                 consumer = _fuse_one(consumer)
+
+
+def read_in_place(module: ir.Module) -> None:
+    """Let contractions read what lies before a transposition or an expansion, which then is not carried out."""
+    (main,) = functions(module)
+    for operation in list(nested(main)):
+        if operation.name == "linalg.generic" and _is_contraction(operation):
+            for position in range(_input_count(operation)):
+                while _read_before(operation, position):
+                    pass
+
+
+def _read_before(consumer: ir.Operation, position: int) -> bool:
+    """Read operand ``position`` from what its producer moves; whether there was such a producer."""
+    value = consumer.operands[position]
+    if isinstance(value.owner, ir.Block) or not _only_moves(value.owner.operation):
+        return False
+    producer = value.owner.operation
+    maps = _maps(consumer)
+    maps[position] = _composed(_maps(producer), maps[position])[0]
+    named = {e.position for map_ in maps for e in map_.results if isinstance(e, ir.AffineDimExpr)}
+    if named != set(range(maps[0].n_dims)):
+        return False
+    consumer.operands[position] = producer.operands[0]
+    consumer.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps])
+    if not list(value.uses):
+        producer.erase()
+    return True
+
+
+def _only_moves(producer: ir.Operation) -> bool:
+    """Whether each element of the result is an element of the only input."""
+    if producer.name != "linalg.generic" or not _is_pointwise(producer) or _input_count(producer) != 1:
+        return False
+    block = producer.regions[0].blocks[0]
+    yielded = list(list(block.operations)[-1].operation.operands)
+    return yielded == [block.arguments[0]] and _is_permutation(_maps(producer)[-1])
+
+
+def _is_contraction(generic: ir.Operation) -> bool:
+    """Whether products of two inputs are summed up, and nothing else."""
+    sums = accumulations(generic) if any(iterators(generic)) else []
+    return _input_count(generic) == 2 and len(sums) == 1 and sums[0].name in ("arith.addf", "arith.addi")
 
 
 def _fuse_one(consumer: ir.Operation) -> ir.Operation | None:
@@ -63,14 +106,7 @@ def _fused(producer: ir.Operation, consumer: ir.Operation) -> ir.Operation:
     inner_maps, outer_maps = _maps(producer), _maps(consumer)
     kept = [position for position in range(outer_inputs) if consumer.operands[position] != taken]
     read = outer_maps[next(position for position in range(outer_inputs) if position not in kept)]
-    # Dim d of the producer is the consumer's expression for the place where the result's map has d.
-    places: list[ir.AffineExpr] = list(read.results)
-    for place, expression in enumerate(inner_maps[-1].results):
-        places[expression.position] = read.results[place]
-    moved = [
-        ir.AffineMap.get(read.n_dims, 0, [substitute(expression, places) for expression in map_.results])
-        for map_ in inner_maps[:inner_inputs]
-    ]
+    moved = _composed(inner_maps, read)[:inner_inputs]
     maps = [*(outer_maps[position] for position in kept), *moved, *outer_maps[outer_inputs:]]
     inputs = [consumer.operands[position] for position in kept] + list(producer.operands)[:inner_inputs]
     outputs = list(consumer.operands)[outer_inputs:]
@@ -100,6 +136,15 @@ def _fused(producer: ir.Operation, consumer: ir.Operation) -> ir.Operation:
     producer.erase()
     operation: ir.Operation = fused.operation
     return operation
+
+
+def _composed(inner: list[ir.AffineMap], read: ir.AffineMap) -> list[ir.AffineMap]:
+    """The maps ``inner`` of a producer over the loops of a consumer that reads its result by ``read``."""
+    # Dim d of the producer is the consumer's expression for the place where the result's map has d.
+    places: list[ir.AffineExpr] = list(read.results)
+    for place, expression in enumerate(inner[-1].results):
+        places[expression.position] = read.results[place]
+    return [ir.AffineMap.get(read.n_dims, 0, [substitute(e, places) for e in map_.results]) for map_ in inner]
 
 
 def _copy_body(block: ir.Block, mapping: dict[ir.Value, ir.Value]) -> list[ir.Value]:

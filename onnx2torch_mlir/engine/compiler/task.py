@@ -84,6 +84,7 @@ def _to_loops(
         )
     times.stage("simplify")
     with passes.findings_of("fusion", diagnostics):
+        fusion.read_in_place(module)
         fusion.fuse_pointwise(module)
         _protect_arguments(module)
     passes.run(module, "simplification after fusion", passes.SIMPLIFY, diagnostics)
