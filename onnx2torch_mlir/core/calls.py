@@ -98,9 +98,16 @@ class Calls(ABC):
         return self.call("aten.view.default", x, sizes)
 
     def permute(self, x: Value, axes: Sequence[int]) -> Value:
-        """The axes of ``x`` in the order ``axes``."""
+        """The axes of ``x`` in the order ``axes``; of what ``x`` was permuted from, where it was: orders may cancel out."""
         axes = [axis % max(x.rank, 1) for axis in axes]
-        return x if axes == list(range(x.rank)) else self.call("aten.permute.default", x, axes)
+        if axes == list(range(x.rank)):
+            return x
+        if x.permuted is not None and x.builder is self:
+            source, before = x.permuted
+            return self.permute(source, [before[axis] for axis in axes])
+        result: Value = self.call("aten.permute.default", x, axes)
+        result.permuted = (x, tuple(axes))
+        return result
 
     def transpose(self, x: Value, a: int, b: int) -> Value:
         """Two axes exchanged."""
@@ -130,7 +137,12 @@ class Calls(ABC):
         return self.call("aten.slice.Tensor", x, axis, start, end, step)
 
     def select(self, x: Value, axis: int, index: Dim) -> Value:
-        """Element ``index`` along ``axis``, the axis dropped."""
+        """Element ``index`` along ``axis``, the axis dropped; taken before ``x`` is permuted, so that orders meet."""
+        if x.permuted is not None and x.builder is self:
+            source, axes = x.permuted
+            taken = axes[axis % x.rank]
+            rest = [item - (item > taken) for item in axes if item != taken]
+            return self.permute(self.select(source, taken, index), rest)
         return self.call("aten.select.int", x, axis, index)
 
     def cat(self, values: Sequence[Value], axis: int) -> Value:

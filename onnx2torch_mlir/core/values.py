@@ -30,9 +30,10 @@ class Value:
     ``shape`` holds numbers and sympy expressions. ``contents`` is a `torch.Tensor` of the value's own dtype, or a NumPy
     object array of ints and sympy expressions for integers computed from sizes, or None where nothing is known. ``element``
     names an element type of less than a byte (`core.narrow`) that ``dtype`` holds; it is empty where the dtype says all.
+    ``permuted`` is the value that this one is in another order of axes, and that order: `Calls` puts orders together.
     """
 
-    __slots__ = ("_contents", "_load", "_node", "builder", "contiguous", "dtype", "element", "name", "shape")
+    __slots__ = ("_contents", "_load", "_node", "builder", "contiguous", "dtype", "element", "name", "permuted", "shape")
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class Value:
         self.name = name
         self.element = ""
         self.contiguous = True
+        self.permuted: tuple[Value, tuple[int, ...]] | None = None
         self._node = node
         self._contents = contents
         self._load = load
