@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import sympy
 import torch
 
@@ -14,11 +17,28 @@ from onnx2torch_mlir.core.subprograms import SubGraph, while_loop
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.domains.com_microsoft.beams import Beams, Search
-from onnx2torch_mlir.domains.com_microsoft.decoders import Decoder, Prompt, repeated
+from onnx2torch_mlir.domains.com_microsoft.decoders import Decoder, Gpt, Prompt, repeated
+from onnx2torch_mlir.domains.com_microsoft.encoder_decoders import EncoderDecoder, left_padding
 from onnx2torch_mlir.domains.com_microsoft.next_words import Rules, scalar, vocabulary
 
 STATE = 8
 """Number of tensors of `Beams`."""
+
+
+class Model(Protocol):
+    """What goes on with texts: graphs, and what they see beside the texts."""
+
+    def start(self, g: ProgramBuilder) -> tuple[Value, list[Value]]:
+        """The logits [R, V] of the first word, and the presents."""
+
+    def step(self, g: ProgramBuilder, texts: Value, length: Value, pasts: Sequence[Value]) -> tuple[Value, list[Value]]:
+        """The logits [R, V] after the first ``length`` (0-d) words of ``texts`` [R, T], and the presents."""
+
+    def picked(self, g: ProgramBuilder, presents: Sequence[Value], rows: Value) -> list[Value]:
+        """The presents of the texts that are gone on with."""
+
+    def past_types(self, g: ProgramBuilder) -> list[TensorType]:
+        """The pasts at the start of a turn of a loop."""
 
 
 def beam_search(
@@ -37,37 +57,34 @@ def beam_search(
     decoder: SubGraph,
     eos_token_id: int,
     pad_token_id: int,
+    encoder: SubGraph | None = None,
     init_decoder: SubGraph | None = None,
+    decoder_start_token_id: int = -1,
     early_stopping: int = 0,
     model_type: int = 0,
     no_repeat_ngram_size: int = 0,
     vocab_size: int = -1,
     wanted: tuple[bool, ...] = (True,),
 ) -> tuple[Value, Value, Value | None]:
-    """Texts [B, R, max_length] (int32) that begin with ``input_ids`` [B, S], padded after their end; their scores [B, R]; and
-    the scores of all words at each step [max_length - S, B, M, V], 0 after the last one.
+    """Texts [B, R, max_length] (int32) that begin with ``input_ids`` [B, S], or in T5's form with the start word (S = 1), and
+    are padded after their end; their scores [B, R]; and those of all words at each step [max_length - S, B, M, V], 0 after the last one.
 
     Raises:
-        Refusal: O2M-C003 for a decoder that is not of GPT-2's form.
+        Refusal: O2M-C003 for a decoder of neither GPT-2's nor T5's form, O2M-C006 for ranks that do not fit.
     """
-    if model_type != 0:
-        raise refuse("O2M-C003", "beams of a decoder that is not of GPT-2's form", case="model_type")
+    if model_type not in (0, 1):
+        raise refuse("O2M-C003", "beams of a decoder of neither GPT-2's nor T5's form", case="model_type")
     if input_ids.rank != 2:
         raise refuse("O2M-C006", f"ids of rank {input_ids.rank}, not 2", case="input_ids")
-    batch, steps = input_ids.shape
+    batch = input_ids.shape[0]
+    steps = 1 if model_type else input_ids.shape[1]
     room, beams, count = g.as_size(max_length), g.as_size(num_beams), g.as_size(num_return_sequences)
     _require_more(g, room, steps, "max_length has to be more than the words given")
     _require_more(g, to_dim(beams + 1), count, "num_return_sequences is at most num_beams")
     penalty = scalar(g, length_penalty, torch.float32)
-    search = Search(
-        batch,
-        beams,
-        room,
-        eos_token_id,
-        pad_token_id,
-        g.known(torch.tensor(1.0), torch.float32) if penalty is None else penalty,
-        bool(early_stopping),
-    )
+    if penalty is None:
+        penalty = g.known(torch.tensor(1.0), torch.float32)
+    search = Search(batch, beams, room, eos_token_id, pad_token_id, penalty, bool(early_stopping))
     rules = Rules(
         eos_token_id,
         scalar(g, repetition_penalty, torch.float32),
@@ -76,9 +93,33 @@ def beam_search(
         None if prefix_vocab_mask is None else repeated(g, prefix_vocab_mask, beams),
         scalar(g, min_length, torch.int64),
     )
-    graphs = Decoder.of(decoder, init_decoder)
-    prompt = Prompt.of(g, input_ids, attention_mask, pad_token_id, room, beams)
+    model: Model
+    if model_type == 0:
+        prompt = Prompt.of(g, input_ids, attention_mask, pad_token_id, room, beams)
+        model, texts = Gpt(Decoder.of(decoder, init_decoder), prompt), prompt.texts
+    else:
+        first = g.full([search.rows, 1], decoder_start_token_id, torch.int64)
+        texts = g.pad(first, [0, 0], [0, to_dim(room - 1)])
+        mask = left_padding(g, input_ids, pad_token_id) if attention_mask is None else attention_mask
+        model = EncoderDecoder.of(g, encoder, decoder, input_ids, mask, decoder_start_token_id, search)
     keeps_scores = len(wanted) > 2 and wanted[2]
+    last = _searched(g, model, search, rules, texts, steps, vocab_size, keeps_scores)
+    results, best = Beams.of(last).results(g, search, count)
+    return results, best, last[STATE] if keeps_scores else None
+
+
+def _searched(
+    g: ProgramBuilder,
+    model: Model,
+    search: Search,
+    rules: Rules,
+    texts: Value,
+    steps: Dim,
+    vocab_size: int,
+    keeps_scores: bool,
+) -> list[Value]:
+    """The parts of the last beams, and the scores of all steps if they are wanted."""
+    batch, beams = search.batch, search.beams
 
     def scored(b: ProgramBuilder, logits: Value, now: Beams, *, first: bool) -> Value:
         """The scores [B*M, V] of the texts with each word."""
@@ -87,7 +128,6 @@ def beam_search(
         return b.add(scores, b.unsqueeze(now.scores, 1))
 
     def kept(b: ProgramBuilder, before: list[Value], length: Value, scores: Value) -> list[Value]:
-        """The scores of all steps, if they are wanted."""
         if not keeps_scores:
             return []
         place = b.reshape(b.sub(length, b.size_value(steps)), [1])
@@ -98,33 +138,24 @@ def beam_search(
         return [Beams.of(state).go_on(b, search)]
 
     def turn(b: ProgramBuilder, state: list[Value]) -> list[Value]:
-        now, positions, rest = Beams.of(state), state[STATE], state[STATE + 1 :]
+        now, rest = Beams.of(state), state[STATE:]
         before, pasts = rest[: int(keeps_scores)], rest[int(keeps_scores) :]
         with b.turn(now.length):
-            last = b.reshape(b.sub(now.length, 1), [1])
-            word = b.reshape(b.call("aten.index_select.default", now.texts, 1, last), [search.rows])
-            logits, presents = graphs.step(b, word, positions, prompt.mask, now.length, pasts)
+            logits, presents = model.step(b, now.texts, now.length, pasts)
         scores = scored(b, logits, now, first=False)
         later, rows = now.next(b, search, scores)
-        picked = graphs.picked(b, presents, rows)
-        return [*later.parts(), b.add(positions, 1), *kept(b, before, now.length, scores), *picked]
+        return [*later.parts(), *kept(b, before, now.length, scores), *model.picked(b, presents, rows)]
 
-    logits, presents = graphs.start(g, prompt)
+    logits, presents = model.start(g)
     words = vocabulary(g.unsqueeze(logits, 1), vocab_size)
-    now = Beams.start(g, search, prompt.texts, g.size_value(steps))
+    now = Beams.start(g, search, texts, g.size_value(steps))
     scores = scored(g, logits, now, first=True)
-    none = [g.full([to_dim(room - steps), batch, beams, words], 0, torch.float32)] if keeps_scores else []
-    all_scores = kept(g, none, now.length, scores)
+    none = [g.full([to_dim(search.room - steps), batch, beams, words], 0, torch.float32)] if keeps_scores else []
     later, rows = now.next(g, search, scores)
-    fixed = [*later.parts(), prompt.lengths, *all_scores]
-    state = [*fixed, *graphs.picked(g, presents, rows)]
-    types, results = (
-        [*(TensorType(value.dtype, value.shape, value.element) for value in fixed), *graphs.past_types(g, search.rows)]
-        for _ in range(2)
-    )
-    last = while_loop(g, go_on, turn, state, types, results)
-    texts, best = Beams.of(last).results(g, search, count)
-    return texts, best, last[STATE + 1] if keeps_scores else None
+    fixed = [*later.parts(), *kept(g, none, now.length, scores)]
+    kinds = [TensorType(value.dtype, value.shape, value.element) for value in fixed]
+    types, results = ([*kinds, *model.past_types(g)] for _ in range(2))
+    return while_loop(g, go_on, turn, [*fixed, *model.picked(g, presents, rows)], types, results)
 
 
 def _require_more(g: ProgramBuilder, more: Dim, less: Dim, message: str) -> None:

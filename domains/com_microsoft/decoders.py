@@ -1,4 +1,4 @@
-"""Decoders that are graph attributes of the operators that generate texts: GPT-2's form.
+"""Decoders that are graph attributes of the operators that generate texts, in GPT-2's form.
 
 Inputs input_ids [R, S], position_ids [R, S], attention_mask [R, P + S] (int32) and one past [2, R, heads, P, size] for each
 layer; outputs logits [R, S, V] and one present [2, R, heads, P + S, size] for each layer.
@@ -84,7 +84,7 @@ class Decoder:
         for graph in graphs:
             names = [formal.name for formal in graph.formals]
             if "past_sequence_length" in names:
-                reason = "a decoder whose past and present share a buffer, for which onnxruntime has no CPU kernel"
+                reason = "a decoder whose past and present share a buffer"
                 raise refuse("O2M-C003", reason, case="past_sequence_length")
             if names[:PASTS] != ["input_ids", "position_ids", "attention_mask"] or len(names) != graph.outputs + PASTS - 1:
                 raise refuse("O2M-C005", f"a decoder with the inputs {', '.join(names)} is not of GPT-2's form", case="decoder")
@@ -99,42 +99,58 @@ class Decoder:
         """Number of pasts."""
         return self.graph.arity - PASTS
 
-    def start(self, g: ProgramBuilder, prompt: Prompt) -> tuple[Value, list[Value]]:
+
+@dataclass(frozen=True)
+class Gpt:
+    """A decoder and the prompt that it goes on with."""
+
+    decoder: Decoder
+    prompt: Prompt
+
+    def start(self, g: ProgramBuilder) -> tuple[Value, list[Value]]:
         """The logits [R, V] after the prompt, and the presents."""
+        prompt, decoder = self.prompt, self.decoder
         rows, steps = prompt.texts.shape[0], prompt.steps
         ids = g.cast(g.slice(prompt.texts, 1, 0, steps), torch.int32)
         mask = g.slice(prompt.mask, 1, 0, steps)
-        empty = g.full([2, rows, self.heads, 0, self.size], 0, self.dtype)
-        inputs = [ids, g.cast(prompt.positions, torch.int32), mask, *[empty] * self.layers]
-        return _last(g, self.first(g, inputs))
+        empty = g.full([2, rows, decoder.heads, 0, decoder.size], 0, decoder.dtype)
+        inputs = [ids, g.cast(prompt.positions, torch.int32), mask, *[empty] * decoder.layers]
+        return last_logits(g, decoder.first(g, inputs))
 
-    def step(
-        self, g: ProgramBuilder, words: Value, positions: Value, mask: Value, length: Value, pasts: Sequence[Value]
-    ) -> tuple[Value, list[Value]]:
-        """The logits [R, V] after ``words`` [R], which are the last of ``length`` (0-d) words, and the presents."""
+    def step(self, g: ProgramBuilder, texts: Value, length: Value, pasts: Sequence[Value]) -> tuple[Value, list[Value]]:
+        """The logits [R, V] after the first ``length`` (0-d) words of ``texts`` [R, T], and the presents."""
+        decoder, rows = self.decoder, texts.shape[0]
         before = g.item(g.sub(length, 1))
-        rows = words.shape[0]
-        seen = g.call("aten.index_select.default", mask, 1, g.arange(0, to_dim(before + 1)))
-        fitting = []
-        for past in pasts:
-            g.require_equal(past.shape[3], before, "steps of the past")
-            fitting.append(g.reshape(past, [2, rows, self.heads, before, self.size]))
-        columns = [g.cast(g.unsqueeze(item, 1), torch.int32) for item in (words, positions)]
-        return _last(g, self.graph(g, [*columns, seen, *fitting]))
+        word = g.call("aten.index_select.default", texts, 1, g.reshape(g.sub(length, 1), [1]))
+        seen = g.call("aten.index_select.default", self.prompt.mask, 1, g.arange(0, to_dim(before + 1)))
+        more = g.sub(g.sub(length, 1), g.size_value(self.prompt.steps))
+        positions = g.unsqueeze(g.add(self.prompt.lengths, more), 1)
+        pasts = [fitting(g, past, [2, rows, decoder.heads, before, decoder.size]) for past in pasts]
+        inputs = [g.cast(word, torch.int32), g.cast(positions, torch.int32), seen, *pasts]
+        return last_logits(g, decoder.graph(g, inputs))
 
     def picked(self, g: ProgramBuilder, presents: Sequence[Value], rows: Value) -> list[Value]:
         """The presents of the texts that are gone on with."""
         return [g.call("aten.index_select.default", present, 1, rows) for present in presents]
 
-    def past_types(self, g: ProgramBuilder, rows: Dim) -> list[TensorType]:
+    def past_types(self, g: ProgramBuilder) -> list[TensorType]:
         """The pasts at the start of a turn of a loop."""
+        decoder, rows = self.decoder, self.prompt.texts.shape[0]
         return [
-            TensorType(self.dtype, (2, rows, self.heads, g.table.new_symbol("steps of the past"), self.size))
-            for _ in range(self.layers)
+            TensorType(decoder.dtype, (2, rows, decoder.heads, g.table.new_symbol("steps of the past"), decoder.size))
+            for _ in range(decoder.layers)
         ]
 
 
-def _last(g: ProgramBuilder, outputs: Sequence[Value]) -> tuple[Value, list[Value]]:
+def fitting(g: ProgramBuilder, past: Value, shape: Sequence[Dim]) -> Value:
+    """A past that has ``shape``, which a loop does not know, and which is asserted."""
+    for have, want in zip(past.shape, shape, strict=True):
+        g.require_equal(have, want, "sizes of the past")
+    return g.reshape(past, shape)
+
+
+def last_logits(g: ProgramBuilder, outputs: Sequence[Value]) -> tuple[Value, list[Value]]:
+    """The scores of the words after the last one of logits [R, S, V], in float32, and the other outputs."""
     logits, *presents = outputs
     if logits.rank != 3:
         raise refuse("O2M-C006", f"logits of rank {logits.rank}, not 3", case="decoder")

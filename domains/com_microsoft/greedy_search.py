@@ -11,7 +11,7 @@ from onnx2torch_mlir.core.shapes import TensorType
 from onnx2torch_mlir.core.subprograms import SubGraph, while_loop
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
-from onnx2torch_mlir.domains.com_microsoft.decoders import Decoder, Prompt
+from onnx2torch_mlir.domains.com_microsoft.decoders import Decoder, Gpt, Prompt
 from onnx2torch_mlir.domains.com_microsoft.next_words import Rules, scalar, vocabulary
 
 
@@ -48,8 +48,8 @@ def greedy_search(
     batch, steps = input_ids.shape
     text = f"max_length ({g.table.describe(room)}) has to be more than the words given ({g.table.describe(steps)})"
     g.require(sympy.Gt(sympy.sympify(room), sympy.sympify(steps)), text)
-    graphs = Decoder.of(decoder, init_decoder)
     prompt = Prompt.of(g, input_ids, attention_mask, pad_token_id, room, 1)
+    model = Gpt(Decoder.of(decoder, init_decoder), prompt)
     rules = Rules(
         eos_token_id,
         scalar(g, repetition_penalty, torch.float32),
@@ -71,25 +71,23 @@ def greedy_search(
         return b.where(b.binary("eq", places, length), b.unsqueeze(word, 1), texts), ended
 
     def go_on(b: ProgramBuilder, state: list[Value]) -> list[Value]:
-        length, _, _, ended, *_ = state
+        length, _, ended, *_ = state
         open_texts = b.sum(b.cast(b.unary("logical_not", ended), torch.int64), [0])
         return [b.binary("logical_and", b.binary("gt", open_texts, 0), b.binary("lt", length, b.size_value(room)))]
 
     def turn(b: ProgramBuilder, state: list[Value]) -> list[Value]:
-        length, texts, positions, ended, *pasts = state
+        length, texts, ended, *pasts = state
         with b.turn(length):
-            last = b.reshape(b.sub(length, 1), [1])
-            word = b.reshape(b.call("aten.index_select.default", texts, 1, last), [batch])
-            logits, presents = graphs.step(b, word, positions, prompt.mask, length, pasts)
+            logits, presents = model.step(b, texts, length, pasts)
         texts, ended = chosen(b, logits, texts, length, ended, first=False)
-        return [b.add(length, 1), texts, b.add(positions, 1), ended, *presents]
+        return [b.add(length, 1), texts, ended, *presents]
 
-    logits, presents = graphs.start(g, prompt)
+    logits, presents = model.start(g)
     vocabulary(g.unsqueeze(logits, 1), vocab_size)
     length = g.size_value(steps)
     texts, ended = chosen(g, logits, prompt.texts, length, g.full([batch], False, torch.bool), first=True)
-    state = [g.add(length, 1), texts, prompt.lengths, ended, *presents]
-    fixed = [TensorType(value.dtype, value.shape, value.element) for value in state[:4]]
-    types, results = ([*fixed, *graphs.past_types(g, batch)] for _ in range(2))
+    state = [g.add(length, 1), texts, ended, *presents]
+    fixed = [TensorType(value.dtype, value.shape, value.element) for value in state[:3]]
+    types, results = ([*fixed, *model.past_types(g)] for _ in range(2))
     length, texts, *_ = while_loop(g, go_on, turn, state, types, results)
     return g.cast(g.where(g.binary("lt", places, length), texts, pad_token_id), torch.int32)

@@ -150,6 +150,15 @@ def encoder(features: int = 0) -> onnx.GraphProto:
     return helper.make_graph(nodes, "encoder", inputs, outputs_)
 
 
+def encoder_alone() -> onnx.GraphProto:
+    """The encoder of T5's newer form, which gives nothing but keys and values."""
+    whole = encoder()
+    kept = {"encoder_input_ids", "encoder_attention_mask"}
+    wanted = [item for item in whole.output if "cross" in item.name]
+    nodes = list(whole.node)[:8]
+    return helper.make_graph(nodes, "encoder", [item for item in whole.input if item.name in kept], wanted)
+
+
 def further_words(masked: bool = True) -> onnx.GraphProto:
     """The decoder of T5's form after the first word; without a mask, of Whisper's form."""
     nodes = [node("Gather", "words input_ids", "x"), *_projections("x")]

@@ -13,6 +13,10 @@ from onnx2torch_mlir.program import CoreProgram
 from onnx2torch_mlir.verification import run_reference
 from tests.domains.com_microsoft.generation_models import (
     VOCABULARY,
+    encoder,
+    encoder_alone,
+    encoder_weights,
+    further_words,
     generation,
     gpt,
     value,
@@ -108,3 +112,15 @@ def test_beam_search(end, early, masked):
     for prompt, numbers in zip(PROMPTS, cases, strict=True):
         feeds = beam_feeds(prompt, *numbers) | (masks(prompt) if masked else {})
         check(engine, model, {name: array for name, array in feeds.items() if name not in known})
+
+
+@pytest.mark.parametrize("form", ["first word by the encoder", "keys and values alone"])
+def test_beam_search_with_an_encoder(form):
+    graph = encoder_alone() if form == "keys and values alone" else encoder()
+    given = {"encoder": graph, "decoder": further_words(), "eos_token_id": 9, "pad_token_id": 0, "decoder_start_token_id": 1}
+    model = generation("BeamSearch", BEAM_INPUTS, BEAMS, {}, encoder_weights(1), model_type=1, **given)
+    program = o2m.convert(model)
+    assert isinstance(program, CoreProgram)
+    engine = program.eager() if form == "keys and values alone" else program.compile()
+    for prompt, numbers in zip(PROMPTS, [(10, 0, 3, 1.0, 1.0), (9, 6, 2, 2.0, 1.5), (12, 0, 4, 0.5, 1.0)], strict=True):
+        check(engine, model, beam_feeds(prompt, *numbers))
