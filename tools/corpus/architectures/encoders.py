@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.corpus.architectures.network import Network, hf, subjects
+from tools.corpus.architectures.network import EXPORTERS, Exporter, Network, hf, subjects
 from tools.corpus.feeds import mask, tokens
 
 WORDS = 99
@@ -23,12 +23,20 @@ DISENTANGLED = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
 GROUPED = {f"{part}_groups": 2 for part in ("q", "k", "v", "intermediate", "output")}
 
 
-def _encoder(name: str, model: str, config: dict[str, Any], *, types: bool = False, head: str = "last_hidden_state") -> Network:
+def _encoder(
+    name: str,
+    model: str,
+    config: dict[str, Any],
+    *,
+    types: bool = False,
+    head: str = "last_hidden_state",
+    exporters: tuple[Exporter, ...] = EXPORTERS,
+) -> Network:
     """A model of token ids and mask, with token types where ``types``."""
     inputs = {"input_ids": tokens("batch", "sequence", above=2, below=WORDS), "attention_mask": mask("batch", "sequence")}
     if types:
         inputs["token_type_ids"] = tokens("batch", "sequence", below=2)
-    return Network(name, hf(model, config), inputs, {head: "batch sequence"}, TEXT)
+    return Network(name, hf(model, config), inputs, {head: "batch sequence"}, TEXT, exporters)
 
 
 NETWORKS = (
@@ -73,6 +81,7 @@ NETWORKS = (
         "XLNetModel",
         {"vocab_size": WORDS, "d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64},
         types=True,
+        exporters=("torchscript",),
     ),
     _encoder("roformer", "RoFormerModel", SMALL, types=True),
     _encoder("nystromformer", "NystromformerModel", {"num_landmarks": 8, "segment_means_seq_len": 8, **SMALL}, types=True),
@@ -89,6 +98,7 @@ NETWORKS = (
             "num_decoder_layers": 1,
         },
         types=True,
+        exporters=("torchscript",),
     ),
 )
 

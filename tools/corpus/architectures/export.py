@@ -33,6 +33,8 @@ def export(network: Network, exporter: Exporter, path: Path) -> None:
         kinds = [parameter.kind for parameter in inspect.signature(module.forward).parameters.values()]
         if inspect.Parameter.VAR_POSITIONAL in kinds:
             shapes = (shapes,)
+        # What PyTorch cannot write by itself, the module says.
+        common["custom_translation_table"] = getattr(module, "translations", None)
         torch.onnx.export(
             module, example, str(path), dynamo=True, dynamic_shapes=shapes, external_data=False, verbose=False, **common
         )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-import onnxscript
 import torch
 from onnxscript import opset18 as op
 from torch import Tensor, nn
@@ -44,11 +43,10 @@ def _overlap(a: Tensor, b: Tensor) -> Tensor:
     return common / ((a[2:] - a[:2]).prod() + (b[2:] - b[:2]).prod() - common)
 
 
-@onnxscript.script()
-def onnx_nms(boxes, scores):  # type: ignore[no-untyped-def]
-    return op.NonMaxSuppression(
-        boxes, scores, op.Constant(value_ints=[5]), op.Constant(value_floats=[0.5]), op.Constant(value_floats=[0.3])
-    )
+def onnx_nms(boxes: Any, scores: Any) -> Any:
+    """`nms`, as the dynamo exporter traces it."""
+    numbers = (op.Constant(value_ints=[MOST]), op.Constant(value_floats=[OVERLAP]), op.Constant(value_floats=[LEAST]))
+    return op.NonMaxSuppression(boxes, scores, *numbers)
 
 
 class _Suppression(torch.autograd.Function):
@@ -66,6 +64,8 @@ class _Suppression(torch.autograd.Function):
 
 class Detector(nn.Module):
     """Images [batch, 3, height, width] to boxes [found, 4], their scores, labels and images [found]."""
+
+    translations: ClassVar = {torch.ops.corpus.nms.default: onnx_nms}
 
     def __init__(self, classes: int = 3, width: int = 16) -> None:
         super().__init__()
