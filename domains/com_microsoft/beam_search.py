@@ -67,7 +67,8 @@ def beam_search(
     wanted: tuple[bool, ...] = (True,),
 ) -> tuple[Value, Value, Value | None]:
     """Texts [B, R, max_length] (int32) that begin with ``input_ids`` [B, S], or in T5's form with the start word (S = 1), and
-    are padded after their end; their scores [B, R]; and those of all words at each step [max_length - S, B, M, V], 0 after the last one.
+    are padded after their end; their scores [B, R]; and the scores of all words at each step [max_length - S, B, M, V], which
+    are 0 after the last step.
 
     Raises:
         Refusal: O2M-C003 for a decoder of neither GPT-2's nor T5's form, O2M-C006 for ranks that do not fit.

@@ -1,6 +1,8 @@
-"""GreedySearch: a text goes on with the word of the highest score, until it ends or is as long as it may be."""
+"""GreedySearch: a text goes on with the word of the highest score, or one chosen otherwise, until it ends or has its length."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import sympy
 import torch
@@ -8,11 +10,15 @@ import torch
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.parameters import Size
 from onnx2torch_mlir.core.shapes import TensorType
+from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.subprograms import SubGraph, while_loop
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.domains.com_microsoft.decoders import Decoder, Gpt, Prompt
 from onnx2torch_mlir.domains.com_microsoft.next_words import Rules, scalar, vocabulary
+
+Choice = Callable[[ProgramBuilder, Value, list[Value]], tuple[Value, list[Value]]]
+"""``choice(g, scores, state)``: a word for each row of scores [B, V], and a state of its own that is carried on."""
 
 
 def greedy_search(
@@ -38,18 +44,8 @@ def greedy_search(
     Where all texts end before ``max_length``, onnxruntime leaves what comes after the last end unwritten.
 
     Raises:
-        Refusal: O2M-C003 for a decoder that is not of GPT-2's form.
+        Refusal: O2M-C003 for a decoder that is not of GPT-2's form, O2M-C006 for ranks or sizes that do not fit.
     """
-    if model_type != 0:
-        raise refuse("O2M-C003", "onnxruntime searches greedily with decoders of GPT-2's form only", case="model_type")
-    if input_ids.rank != 2:
-        raise refuse("O2M-C006", f"ids of rank {input_ids.rank}, not 2", case="input_ids")
-    room = g.as_size(max_length)
-    batch, steps = input_ids.shape
-    text = f"max_length ({g.table.describe(room)}) has to be more than the words given ({g.table.describe(steps)})"
-    g.require(sympy.Gt(sympy.sympify(room), sympy.sympify(steps)), text)
-    prompt = Prompt.of(g, input_ids, attention_mask, pad_token_id, room, 1)
-    model = Gpt(Decoder.of(decoder, init_decoder), prompt)
     rules = Rules(
         eos_token_id,
         scalar(g, repetition_penalty, torch.float32),
@@ -58,17 +54,55 @@ def greedy_search(
         prefix_vocab_mask,
         scalar(g, min_length, torch.int64),
     )
-    places = g.arange(0, room)
+    if model_type != 0:
+        raise refuse("O2M-C003", "onnxruntime searches greedily with decoders of GPT-2's form only", case="model_type")
+    model = gpt(g, input_ids, max_length, attention_mask, pad_token_id, decoder, init_decoder)
+    return generated(g, model, rules, _best, [], pad_token_id, vocab_size)
 
-    def chosen(
-        b: ProgramBuilder, logits: Value, texts: Value, length: Value, ended: Value, *, first: bool
-    ) -> tuple[Value, Value]:
-        """The texts with one more word, and which of them have ended."""
-        scores = rules.apply(b, logits, texts, length, first=first)
-        word = b.call("aten.argmax.default", scores, 1, False)
-        ended = b.binary("logical_or", ended, b.binary("eq", word, eos_token_id))
-        word = b.where(ended, pad_token_id, word)
-        return b.where(b.binary("eq", places, length), b.unsqueeze(word, 1), texts), ended
+
+def _best(g: ProgramBuilder, scores: Value, state: list[Value]) -> tuple[Value, list[Value]]:
+    return g.call("aten.argmax.default", scores, 1, False), state
+
+
+def gpt(
+    g: ProgramBuilder,
+    ids: Value,
+    max_length: Dim,
+    mask: Value | None,
+    pad: int,
+    decoder: SubGraph,
+    init_decoder: SubGraph | None,
+) -> Gpt:
+    """The decoder with the prompt ``ids`` [B, S], and with room for ``max_length`` words.
+
+    Raises:
+        Refusal: O2M-C003 and O2M-C005 for a decoder that is not of GPT-2's form, O2M-C006 for ids of another rank.
+    """
+    if ids.rank != 2:
+        raise refuse("O2M-C006", f"ids of rank {ids.rank}, not 2", case="input_ids")
+    room, steps = g.as_size(max_length), ids.shape[1]
+    text = f"max_length ({g.table.describe(room)}) has to be more than the words given ({g.table.describe(steps)})"
+    g.require(sympy.Gt(sympy.sympify(room), sympy.sympify(steps)), text)
+    return Gpt(Decoder.of(decoder, init_decoder), Prompt.of(g, ids, mask, pad, room, 1))
+
+
+def generated(
+    g: ProgramBuilder, model: Gpt, rules: Rules, choice: Choice, initial: Sequence[Value], pad: int, vocab_size: int
+) -> Value:
+    """Texts [B, T] (int32): the prompts, and word after word by ``choice``, whose state is ``initial`` at first."""
+    prompt = model.prompt
+    batch, room = prompt.texts.shape
+    places = g.arange(0, room)
+    own = 3 + len(initial)
+
+    def longer(b: ProgramBuilder, logits: Value, state: list[Value], *, first: bool) -> list[Value]:
+        """The state with one more word."""
+        length, texts, ended, *carried = state
+        word, carried = choice(b, rules.apply(b, logits, texts, length, first=first), carried)
+        ended = b.binary("logical_or", ended, b.binary("eq", word, rules.eos))
+        word = b.where(ended, pad, word)
+        texts = b.where(b.binary("eq", places, length), b.unsqueeze(word, 1), texts)
+        return [b.add(length, 1), texts, ended, *carried]
 
     def go_on(b: ProgramBuilder, state: list[Value]) -> list[Value]:
         length, _, ended, *_ = state
@@ -76,18 +110,16 @@ def greedy_search(
         return [b.binary("logical_and", b.binary("gt", open_texts, 0), b.binary("lt", length, b.size_value(room)))]
 
     def turn(b: ProgramBuilder, state: list[Value]) -> list[Value]:
-        length, texts, ended, *pasts = state
+        length, texts, *_ = state
         with b.turn(length):
-            logits, presents = model.step(b, texts, length, pasts)
-        texts, ended = chosen(b, logits, texts, length, ended, first=False)
-        return [b.add(length, 1), texts, ended, *presents]
+            logits, presents = model.step(b, texts, length, state[own:])
+        return [*longer(b, logits, state[:own], first=False), *presents]
 
     logits, presents = model.start(g)
     vocabulary(g.unsqueeze(logits, 1), vocab_size)
-    length = g.size_value(steps)
-    texts, ended = chosen(g, logits, prompt.texts, length, g.full([batch], False, torch.bool), first=True)
-    state = [g.add(length, 1), texts, ended, *presents]
-    fixed = [TensorType(value.dtype, value.shape, value.element) for value in state[:3]]
-    types, results = ([*fixed, *model.past_types(g)] for _ in range(2))
-    length, texts, *_ = while_loop(g, go_on, turn, state, types, results)
-    return g.cast(g.where(g.binary("lt", places, length), texts, pad_token_id), torch.int32)
+    start = [g.size_value(prompt.steps), prompt.texts, g.full([batch], False, torch.bool), *initial]
+    fixed = longer(g, logits, start, first=True)
+    kinds = [TensorType(value.dtype, value.shape, value.element) for value in fixed]
+    types, results = ([*kinds, *model.past_types(g)] for _ in range(2))
+    length, texts, *_ = while_loop(g, go_on, turn, [*fixed, *presents], types, results)
+    return g.cast(g.where(g.binary("lt", places, length), texts, pad), torch.int32)

@@ -24,7 +24,8 @@ class Rules:
 
     ``penalty`` (0-d float) is for words that a text has; ``repeated`` is the size of the n-grams that may not come again;
     ``words`` [V] and, for the first word only, ``first_words`` [R, V] are 0 for words that may not come; a text does not
-    end (``eos``) before it has ``least`` (0-d) words; ``temperature`` divides.
+    end (``eos``) before it has ``least`` (0-d) words; ``temperature`` divides; ``present`` [R, V] times ``presence`` is
+    subtracted, as onnxruntime does it: all of it from the score of the first word of the first text.
     """
 
     eos: int
@@ -34,6 +35,8 @@ class Rules:
     first_words: Value | None = None
     least: Value | None = None
     temperature: float = 1.0
+    present: Value | None = None
+    presence: float = 0.0
 
     def apply(self, g: ProgramBuilder, scores: Value, texts: Value, length: Value, *, first: bool) -> Value:
         """The scores after all rules; of ``texts`` [R, T] (int64) the first ``length`` (0-d) words are there."""
@@ -54,6 +57,11 @@ class Rules:
             scores = g.where(early, RULED_OUT, scores)
         if self.temperature > 0 and self.temperature != 1.0:
             scores = g.div(scores, self.temperature)
+        if self.present is not None and self.presence != 0.0:
+            total = g.mul(g.sum(g.cast(self.present, torch.float32), [0, 1]), self.presence)
+            row, word = (g.binary("eq", g.arange(0, size), 0) for size in scores.shape)
+            first_score = g.binary("logical_and", g.unsqueeze(row, 1), word)
+            scores = g.where(first_score, g.sub(scores, total), scores)
         return scores
 
     def _repeating(self, g: ProgramBuilder, scores: Value, texts: Value, length: Value) -> Value:

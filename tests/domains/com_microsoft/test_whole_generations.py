@@ -124,3 +124,25 @@ def test_beam_search_with_an_encoder(form):
     engine = program.eager() if form == "keys and values alone" else program.compile()
     for prompt, numbers in zip(PROMPTS, [(10, 0, 3, 1.0, 1.0), (9, 6, 2, 2.0, 1.5), (12, 0, 4, 0.5, 1.0)], strict=True):
         check(engine, model, beam_feeds(prompt, *numbers))
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"top_p": 0.9, "temperature": 16.0, "min_tokens_to_keep": 2},
+        {"top_p": 0.8, "temperature": 20.0, "custom": 1, "presence_penalty": 3.5, "filter_value": float("-inf")},
+    ],
+)
+def test_sampling(attributes):
+    """The engine's numbers are onnxruntime's, over all texts and words."""
+    names = "input_ids max_length min_length repetition_penalty vocab_mask prefix_vocab_mask attention_mask presence_mask seed"
+    given = {"decoder": gpt(), "eos_token_id": VOCABULARY + 1, "pad_token_id": 0, **attributes}
+    model = generation("Sampling", names, [SEQUENCES], {}, **given)
+    program = o2m.convert(model)
+    assert isinstance(program, CoreProgram)
+    engine = program.eager() if "custom" in attributes else program.compile()
+    for prompt, longest, seed in zip(PROMPTS, (22, 14, 18), (1, 0, 2147483647), strict=True):
+        present = np.random.default_rng(seed).integers(0, 2, (len(prompt), VOCABULARY))
+        feeds = {"input_ids": ints(prompt), "max_length": ints(longest), "min_length": ints(0), "seed": ints([seed])}
+        feeds |= {"repetition_penalty": floats(1.25), "presence_mask": ints(present), **masks(prompt)}
+        check(engine, model, feeds)
