@@ -1,21 +1,22 @@
 """Tree ensembles as one structure, read from the attributes of every version of the operators.
 
-A child is written as a number: an inner node, or the complement ``~k`` of leaf ``k``.
+A child is written as a number: an inner node, or the complement ``~k`` of leaf ``k``. Forests have millions of nodes: all that
+is done with them is done for all nodes at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
 from onnx2torch_mlir.diagnostics import refuse
 
-Weights = list[tuple[int, float]]
-"""What a leaf adds: (target, weight)."""
+Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class Mode(IntEnum):
@@ -30,45 +31,113 @@ class Mode(IntEnum):
     BRANCH_MEMBER = 6
 
 
-@dataclass
-class Forest:
-    """Inner nodes as parallel lists, leaves, and the root of each tree; thresholds are float32 or float64.
+_LEAF = 7
+_CODES = {**{mode.name: int(mode) for mode in Mode}, "LEAF": _LEAF}
 
-    ``follows`` says where a missing value goes the way of a true comparison; ``members`` holds the set of a node of mode
-    BRANCH_MEMBER.
+
+@dataclass(frozen=True)
+class Weights:
+    """What leaves add: ``weights[i]`` to target ``targets[i]`` in leaf ``leaves[i]``, ascending; in a leaf as given."""
+
+    leaves: Numbers
+    targets: Numbers
+    weights: Numbers
+
+    def first_of_each(self) -> Weights:
+        """The first weight of every leaf alone."""
+        kept = np.diff(self.leaves, prepend=-1) > 0
+        return Weights(self.leaves[kept], self.targets[kept], self.weights[kept])
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Of every tree the most comparisons on a way through it, and its leaves: leaf ``leaves[i]`` belongs to ``trees[i]``."""
+
+    depths: Numbers
+    trees: Numbers
+    leaves: Numbers
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Inner nodes as parallel arrays, the number of leaves and what they add, and the root of each tree.
+
+    ``thresholds`` are float32 or float64. ``follows`` says where a missing value goes the way of a true comparison; ``members``
+    holds the set of a node of mode BRANCH_MEMBER.
     """
 
-    thresholds: torch.Tensor
-    modes: list[Mode] = field(default_factory=list)
-    features: list[int] = field(default_factory=list)
-    follows: list[bool] = field(default_factory=list)
-    when_true: list[int] = field(default_factory=list)
-    when_false: list[int] = field(default_factory=list)
-    members: dict[int, torch.Tensor] = field(default_factory=dict)
-    leaves: list[Weights] = field(default_factory=list)
-    roots: list[int] = field(default_factory=list)
+    thresholds: Numbers
+    modes: Numbers
+    features: Numbers
+    follows: Numbers
+    when_true: Numbers
+    when_false: Numbers
+    roots: Numbers
+    leaves: int
+    weights: Weights
+    members: Mapping[int, torch.Tensor] = field(default_factory=dict)
 
     @property
     def inner(self) -> int:
         """Number of inner nodes."""
         return len(self.modes)
 
-    def depth(self) -> int:
-        """The most comparisons between a root and a leaf.
+    def paths(self) -> Paths:
+        """The trees gone through level by level.
 
         Raises:
             Refusal: O2M-C005 where a node is among its own descendants.
         """
-        children = np.stack([np.array(self.when_true, np.int64), np.array(self.when_false, np.int64)])
-        level = np.unique([root for root in self.roots if root >= 0]).astype(np.int64)
-        depth = 0
-        while level.size:
-            depth += 1
-            if depth > self.inner:
-                raise refuse("O2M-C005", "a node of a tree is among its own descendants", case="nodes_truenodeids")
-            below = children[:, level]
-            level = np.unique(below[below >= 0])
-        return depth
+        children = np.stack([self.when_true, self.when_false])
+        depths = np.zeros(len(self.roots), np.int64)
+        trees, level = np.arange(len(self.roots)), self.roots
+        found = []
+        for depth in range(self.inner + 2):
+            ends = level < 0
+            found.append(trees[ends] * self.leaves + ~level[ends])
+            trees, level = trees[~ends], level[~ends]
+            if not level.size:
+                reached = np.unique(np.concatenate(found))
+                return Paths(depths, reached // max(self.leaves, 1), reached % max(self.leaves, 1))
+            depths[trees] = depth + 1
+            # A node that is reached in two ways counts once: a circle would double at every turn.
+            pairs = np.unique(trees * self.inner + level)
+            trees, level = pairs // self.inner, pairs % self.inner
+            trees, level = np.tile(trees, 2), children[:, level].reshape(-1)
+        raise refuse("O2M-C005", "a node of a tree is among its own descendants", case="nodes_truenodeids")
+
+
+class _Places:
+    """Where (tree, node) stands among the nodes."""
+
+    def __init__(self, trees: Numbers, nodes: Numbers) -> None:
+        self._ids = np.unique(trees), np.unique(nodes)
+        keys, _ = self._keys(trees, nodes)
+        self._order = np.argsort(keys, kind="stable")
+        self._sorted = keys[self._order]
+        self.unique = bool((np.diff(self._sorted) > 0).all())
+
+    def find(self, trees: Numbers, nodes: Numbers) -> Numbers:
+        """The positions of all these.
+
+        Raises:
+            Refusal: O2M-C005 for one that is not there.
+        """
+        keys, known = self._keys(trees, nodes)
+        place = np.minimum(np.searchsorted(self._sorted, keys), len(self._sorted) - 1)
+        missing = ~known | (self._sorted[place] != keys)
+        if missing.any():
+            first = int(missing.argmax())
+            raise refuse("O2M-C005", f"tree {trees[first]} has no node {nodes[first]}", case="nodes_nodeids")
+        return self._order[place]
+
+    def _keys(self, *pair: Numbers) -> tuple[Numbers, Numbers]:
+        key, known = np.zeros(len(pair[0]), np.int64), np.ones(len(pair[0]), bool)
+        for wanted, ids in zip(pair, self._ids, strict=True):
+            place = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+            known &= ids[place] == wanted
+            key = key * len(ids) + place
+        return key, known
 
 
 def forest_of_nodes(
@@ -77,14 +146,14 @@ def forest_of_nodes(
     trees: Sequence[int],
     nodes: Sequence[int],
     features: Sequence[int],
-    thresholds: torch.Tensor,
+    thresholds: Numbers,
     when_true: Sequence[int],
     when_false: Sequence[int],
     follows: Sequence[int],
     weight_trees: Sequence[int],
     weight_nodes: Sequence[int],
     weight_targets: Sequence[int],
-    weights: Sequence[float],
+    weights: Numbers,
 ) -> Forest:
     """The forest of TreeEnsembleClassifier and TreeEnsembleRegressor, where leaves are nodes too.
 
@@ -94,39 +163,39 @@ def forest_of_nodes(
         Refusal: O2M-C005 where lists differ in length, a node is there twice or is missing.
     """
     count = len(nodes)
-    if any(len(item) != count for item in (modes, trees, features, when_true, when_false)) or thresholds.numel() != count:
+    if any(len(item) != count for item in (modes, trees, features, when_true, when_false, thresholds)):
         raise refuse("O2M-C005", "the attributes that describe the nodes differ in length", case="nodes_nodeids")
     if not len(weights) == len(weight_targets) == len(weight_nodes) == len(weight_trees):
         raise refuse("O2M-C005", "the attributes that describe the leaves differ in length", case="weights")
-    places = {place: index for index, place in enumerate(zip(trees, nodes, strict=True))}
-    if len(places) != count or count == 0:
+    tree_of = _ints(trees)
+    places = _Places(tree_of, _ints(nodes)) if count else None
+    if places is None or not places.unique:
         raise refuse("O2M-C005", "there are no nodes, or one of them is there twice", case="nodes_nodeids")
-    inner = [index for index, mode in enumerate(modes) if mode != "LEAF"]
-    numbers = {index: number for number, index in enumerate(inner)}
-    forest = Forest(thresholds.reshape(-1)[inner])
-    for index in range(count):
-        if index not in numbers:
-            numbers[index] = ~len(forest.leaves)
-            forest.leaves.append([])
-    for tree, node, target, weight in zip(weight_trees, weight_nodes, weight_targets, weights, strict=True):
-        number = numbers[_place(places, tree, node)]
-        if number < 0:
-            forest.leaves[~number].append((target, weight))
-    for index in inner:
-        forest.modes.append(_mode(modes[index]))
-        forest.features.append(features[index])
-        forest.follows.append(index < len(follows) and follows[index] == 1)
-        forest.when_true.append(numbers[_place(places, trees[index], when_true[index])])
-        forest.when_false.append(numbers[_place(places, trees[index], when_false[index])])
-    forest.roots = [numbers[index] for index in range(count) if index == 0 or trees[index] != trees[index - 1]]
-    return forest
+    codes = _modes(modes)
+    inner = np.flatnonzero(codes != _LEAF)
+    is_leaf = codes == _LEAF
+    numbers = np.where(is_leaf, -np.cumsum(is_leaf), np.cumsum(~is_leaf) - 1)
+    holders = numbers[places.find(_ints(weight_trees), _ints(weight_nodes))]
+    kept = holders < 0
+    begins = np.diff(tree_of, prepend=tree_of[0] - 1) != 0
+    return Forest(
+        thresholds[inner],
+        codes[inner],
+        _ints(features)[inner],
+        _flags(follows, count)[inner],
+        numbers[places.find(tree_of[inner], _ints(when_true)[inner])],
+        numbers[places.find(tree_of[inner], _ints(when_false)[inner])],
+        numbers[begins],
+        int(is_leaf.sum()),
+        _sorted_weights(~holders[kept], _ints(weight_targets)[kept], weights[kept]),
+    )
 
 
 def forest_of_splits(
     *,
     modes: Sequence[int],
     features: Sequence[int],
-    thresholds: torch.Tensor,
+    thresholds: Numbers,
     when_true: Sequence[int],
     when_false: Sequence[int],
     true_leaves: Sequence[int],
@@ -134,7 +203,7 @@ def forest_of_splits(
     follows: Sequence[int],
     roots: Sequence[int],
     leaf_targets: Sequence[int],
-    leaf_weights: Sequence[float],
+    leaf_weights: Numbers,
     members: torch.Tensor | None,
 ) -> Forest:
     """The forest of TreeEnsemble, where leaves have lists of their own and NaN ends each set of ``members``.
@@ -145,28 +214,60 @@ def forest_of_splits(
         Refusal: O2M-C005 where lists differ in length or a number is out of range.
     """
     count = len(features)
-    lists = (modes, when_true, when_false, true_leaves, false_leaves)
-    if any(len(item) != count for item in lists) or thresholds.numel() != count or len(leaf_targets) != len(leaf_weights):
+    lists = (modes, when_true, when_false, true_leaves, false_leaves, thresholds)
+    if any(len(item) != count for item in lists) or len(leaf_targets) != len(leaf_weights):
         raise refuse("O2M-C005", "the attributes that describe the nodes or the leaves differ in length", case="nodes_splits")
-    forest = Forest(thresholds.reshape(-1), [_mode(number) for number in modes], list(features))
-    forest.follows = [index < len(follows) and follows[index] == 1 for index in range(count)]
-    forest.leaves = [[pair] for pair in zip(leaf_targets, leaf_weights, strict=True)]
-    for children, flags, out in ((when_true, true_leaves, forest.when_true), (when_false, false_leaves, forest.when_false)):
-        for child, leaf in zip(children, flags, strict=True):
-            if not 0 <= child < (len(leaf_targets) if leaf else count):
-                raise refuse("O2M-C005", f"child {child} of a node does not exist", case="nodes_truenodeids")
-            out.append(~child if leaf else child)
-    for root in roots:
-        if not 0 <= root < count:
-            raise refuse("O2M-C005", f"root {root} does not exist", case="tree_roots")
-        single = forest.when_true[root] < 0 and forest.when_true[root] == forest.when_false[root]
-        forest.roots.append(forest.when_true[root] if single else root)
+    children = []
+    for side, flags in ((_ints(when_true), _ints(true_leaves)), (_ints(when_false), _ints(false_leaves))):
+        outside = (side < 0) | (side >= np.where(flags != 0, len(leaf_targets), count))
+        if outside.any():
+            raise refuse("O2M-C005", f"child {side[outside.argmax()]} of a node does not exist", case="nodes_truenodeids")
+        children.append(np.where(flags != 0, ~side, side))
+    begins = _ints(roots)
+    outside = (begins < 0) | (begins >= count)
+    if outside.any():
+        raise refuse("O2M-C005", f"root {begins[outside.argmax()]} does not exist", case="tree_roots")
+    single = (children[0][begins] < 0) & (children[0][begins] == children[1][begins])
+    codes = _modes(modes)
     sets = _sets(members)
-    places = [index for index, mode in enumerate(forest.modes) if mode is Mode.BRANCH_MEMBER]
+    places = np.flatnonzero(codes == Mode.BRANCH_MEMBER).tolist()
     if len(sets) < len(places):
         raise refuse("O2M-C005", f"{len(sets)} sets for {len(places)} nodes", case="membership_values")
-    forest.members = dict(zip(places, sets, strict=False))
-    return forest
+    return Forest(
+        thresholds,
+        codes,
+        _ints(features),
+        _flags(follows, count),
+        children[0],
+        children[1],
+        np.where(single, children[0][begins], begins),
+        len(leaf_targets),
+        _sorted_weights(np.arange(len(leaf_targets)), _ints(leaf_targets), leaf_weights),
+        dict(zip(places, sets, strict=False)),
+    )
+
+
+def _ints(items: Sequence[int]) -> Numbers:
+    return np.asarray(items, np.int64).reshape(-1)
+
+
+def _flags(items: Sequence[int], count: int) -> Numbers:
+    flags = np.zeros(count, bool)
+    flags[: len(items)] = _ints(items)[:count] == 1
+    return flags
+
+
+def _modes(modes: Sequence[str] | Sequence[int]) -> Numbers:
+    codes: dict[Any, int] = {**_CODES, **{int(mode): int(mode) for mode in Mode}}
+    try:
+        return np.fromiter(map(codes.__getitem__, modes), np.int8, len(modes))
+    except KeyError as error:
+        raise refuse("O2M-C005", f"{error.args[0]!r} is not a mode of a node", case="nodes_modes") from None
+
+
+def _sorted_weights(leaves: Numbers, targets: Numbers, weights: Numbers) -> Weights:
+    order = np.argsort(leaves, kind="stable")
+    return Weights(leaves[order], targets[order], weights[order])
 
 
 def _sets(members: torch.Tensor | None) -> list[torch.Tensor]:
@@ -179,16 +280,3 @@ def _sets(members: torch.Tensor | None) -> list[torch.Tensor]:
             sets.append(flat[start:end])
         start = end + 1
     return sets
-
-
-def _place(places: dict[tuple[int, int], int], tree: int, node: int) -> int:
-    if (tree, node) not in places:
-        raise refuse("O2M-C005", f"tree {tree} has no node {node}", case="nodes_nodeids")
-    return places[tree, node]
-
-
-def _mode(mode: str | int) -> Mode:
-    try:
-        return Mode[mode] if isinstance(mode, str) else Mode(mode)
-    except (KeyError, ValueError):
-        raise refuse("O2M-C005", f"{mode!r} is not a mode of a node", case="nodes_modes") from None

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
-from onnx2torch_mlir.domains.ai_onnx_ml.descent import leaves_reached, scored, totals
-from onnx2torch_mlir.domains.ai_onnx_ml.forest import Forest, forest_of_nodes, forest_of_splits
+from onnx2torch_mlir.domains.ai_onnx_ml.descent import Descent
+from onnx2torch_mlir.domains.ai_onnx_ml.forest import Forest, Numbers, forest_of_nodes, forest_of_splits
 from onnx2torch_mlir.domains.ai_onnx_ml.rows import as_rows, integer_labels, working_float
 from onnx2torch_mlir.domains.ai_onnx_ml.scores import TRANSFORMS, transformed
 from onnx2torch_mlir.domains.ai_onnx_ml.verdict import verdict
@@ -56,7 +57,7 @@ def tree_ensemble(
     forest = forest_of_splits(
         modes=_contents(nodes_modes).reshape(-1).tolist(),
         features=nodes_featureids,
-        thresholds=_contents(nodes_splits).to(dtype),
+        thresholds=_contents(nodes_splits).reshape(-1).to(dtype).numpy(),
         when_true=nodes_truenodeids,
         when_false=nodes_falsenodeids,
         true_leaves=nodes_trueleafs,
@@ -64,7 +65,7 @@ def tree_ensemble(
         follows=nodes_missing_value_tracks_true or [],
         roots=tree_roots,
         leaf_targets=leaf_targetids,
-        leaf_weights=_contents(leaf_weights).reshape(-1).tolist(),
+        leaf_weights=_contents(leaf_weights).reshape(-1).to(dtype).numpy(),
         members=members,
     )
     scores = _regressed(g, x, forest, n_targets, FUNCTIONS[aggregate_function], [])
@@ -113,7 +114,7 @@ def tree_ensemble_regressor(
         weight_trees=target_treeids,
         weight_nodes=target_nodeids,
         weight_targets=target_ids,
-        weights=_numbers(target_weights, target_weights_as_tensor, dtype).tolist(),
+        weights=_numbers(target_weights, target_weights_as_tensor, dtype),
     )
     base = _numbers(base_values or (), base_values_as_tensor, dtype).tolist()
     scores = _regressed(g, x, forest, n_targets, aggregate_function, base)
@@ -151,7 +152,7 @@ def tree_ensemble_classifier(
     """
     labels = integer_labels(classlabels_int64s, classlabels_strings)
     dtype = working_float(x)
-    weights = _numbers(class_weights, class_weights_as_tensor, dtype).tolist()
+    weights = _numbers(class_weights, class_weights_as_tensor, dtype)
     forest = forest_of_nodes(
         modes=nodes_modes,
         trees=nodes_treeids,
@@ -168,11 +169,11 @@ def tree_ensemble_classifier(
     )
     base = _numbers(base_values or (), base_values_as_tensor, dtype).tolist()
     _check_targets(forest, len(labels))
-    leaf = leaves_reached(g, forest, g.cast(as_rows(g, x), dtype))
-    scores = totals(g, forest, leaf, len(labels), "SUM", dtype)
-    present = scored(g, forest, leaf, len(labels))
-    positive = all(weight >= 0 for weight in weights)
-    return verdict(g, scores, present, labels, base, sorted(set(class_ids)), positive, post_transform)
+    descent = Descent(g, forest, g.cast(as_rows(g, x), dtype))
+    scores = descent.totals(len(labels), "SUM")
+    present = descent.scored(len(labels))
+    used = np.unique(class_ids).tolist()
+    return verdict(g, scores, present, labels, base, used, bool((weights >= 0).all()), post_transform)
 
 
 def _regressed(g: ProgramBuilder, x: Value, forest: Forest, targets: int, function: str, base: Sequence[float]) -> Value:
@@ -183,12 +184,12 @@ def _regressed(g: ProgramBuilder, x: Value, forest: Forest, targets: int, functi
         raise refuse("O2M-C005", f"{len(base)} base values for {targets} targets", case="base_values")
     _check_targets(forest, targets)
     dtype = working_float(x)
-    leaf = leaves_reached(g, forest, g.cast(as_rows(g, x), dtype))
-    scores = totals(g, forest, leaf, targets, function, dtype)
+    descent = Descent(g, forest, g.cast(as_rows(g, x), dtype))
+    scores = descent.totals(targets, function)
     if not base:
         return scores
     scores = g.add(scores, g.known(torch.tensor(list(base), dtype=dtype)))
-    present = scored(g, forest, leaf, targets) if targets > 1 else None
+    present = descent.scored(targets) if targets > 1 else None
     return scores if present is None else g.where(present, scores, g.scalar(0.0, dtype))
 
 
@@ -200,15 +201,16 @@ def _transformed(g: ProgramBuilder, scores: Value, name: str, dtype: torch.dtype
 
 
 def _check_targets(forest: Forest, targets: int) -> None:
-    if not forest.roots or any(not 0 <= target < targets for leaf in forest.leaves for target, _ in leaf):
+    named = forest.weights.targets
+    if not len(forest.roots) or bool(((named < 0) | (named >= targets)).any()):
         raise refuse("O2M-C005", f"there is no tree, or a leaf names a target beyond {targets}", case="target_ids")
 
 
-def _numbers(floats: Sequence[float], tensor: Value | None, dtype: torch.dtype) -> torch.Tensor:
+def _numbers(floats: Sequence[float], tensor: Value | None, dtype: torch.dtype) -> Numbers:
     """An attribute given as floats or, for more precision, as a tensor."""
-    if tensor is not None:
-        return _contents(tensor).reshape(-1).to(dtype)
-    return torch.tensor(list(floats), dtype=torch.float32).to(dtype)
+    given = torch.from_numpy(np.asarray(floats, np.float32)) if tensor is None else _contents(tensor).reshape(-1)
+    result: Numbers = given.to(dtype).numpy()
+    return result
 
 
 def _contents(value: Value) -> torch.Tensor:

@@ -90,5 +90,5 @@ SYMBOLIC_INT_FUNCTIONS: frozenset[str] = frozenset(
 )
 """Python functions over symbolic ints that may stand in the graph: of `operator`, and of `torch` (``sym_*``)."""
 
-HIGHER_ORDER: frozenset[str] = frozenset({"cond", "while_loop", "scan"})
-"""torch's control-flow operators; their sub-programs use the same closed list."""
+HIGHER_ORDER: frozenset[str] = frozenset({"cond", "while_loop", "scan", "invoke_subgraph"})
+"""torch's control-flow operators, and calls of named parts (`core.named`); their sub-programs use the same closed list."""

@@ -45,9 +45,7 @@ def import_while_loop(importer: CoreNodeImporter, node: torch.fx.Node) -> None:
     flag = [importer.cache.vtensor([], torch.bool)]
     first = _as_bool(importer, _call(importer, ask, flag, [*state, *fixed])[0])
     limit = importer.operand(torch.iinfo(torch.int64).max)
-    loop = ir.Operation.create(
-        "torch.prim.Loop", results=types, operands=[limit, first, *state], regions=1, loc=importer._here
-    )
+    loop = ir.Operation.create("torch.prim.Loop", results=types, operands=[limit, first, *state], regions=1, loc=importer._here)
     with importer._here:
         block = ir.Block.create_at_start(loop.regions[0], [importer.cache.torch_int_type, *types])
     with ir.InsertionPoint(block):
@@ -55,6 +53,13 @@ def import_while_loop(importer: CoreNodeImporter, node: torch.fx.Node) -> None:
         again = _as_bool(importer, _call(importer, ask, flag, [*results, *fixed])[0])
         importer.emit("torch.prim.Loop.condition", [], [again, *results])
     importer.bind_results(node, loop.results)
+
+
+def import_part(importer: CoreNodeImporter, node: torch.fx.Node) -> None:
+    """``invoke_subgraph(subgraph, identifier, *operands)``; source: torch._higher_order_ops.invoke_subgraph."""
+    part, _, *operands = node.args
+    values = [importer.operand(operand) for operand in operands]
+    importer.bind_results(node, _call(importer, _function(importer, part), _result_types(importer, node), values))
 
 
 def import_scan(importer: CoreNodeImporter, node: torch.fx.Node) -> None:

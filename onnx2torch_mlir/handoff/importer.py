@@ -14,7 +14,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 from torch_mlir.extras.fx_importer import FxImporter, FxImporterHooks, GraphNodeImporter, RangeConstraint
 
-from onnx2torch_mlir.handoff.control_flow import import_cond, import_scan, import_while_loop
+from onnx2torch_mlir.handoff.control_flow import import_cond, import_part, import_scan, import_while_loop
 from onnx2torch_mlir.handoff.elements import Absent, absent_elements, elements
 from onnx2torch_mlir.handoff.respell import RESPELLINGS
 from onnx2torch_mlir.handoff.symbolic import SCALAR_OPERATIONS, scalar_kind
@@ -126,9 +126,7 @@ class CoreNodeImporter(GraphNodeImporter):  # type: ignore[misc]
 
     def emit(self, name: str, results: Sequence[Any], operands: Sequence[Any], **attributes: Any) -> Any:
         """Append an operation at the location of the node being imported."""
-        return ir.Operation.create(
-            name, results=list(results), operands=list(operands), attributes=attributes, loc=self._here
-        )
+        return ir.Operation.create(name, results=list(results), operands=list(operands), attributes=attributes, loc=self._here)
 
     def operand(self, argument: Any, schema_type: Any = None) -> Any:
         """The value of an argument: a node's, or a constant's."""
@@ -158,11 +156,7 @@ class CoreNodeImporter(GraphNodeImporter):  # type: ignore[misc]
         with ir.InsertionPoint(self._b):
             for node in nodes:
                 self._here = self._cc.get_node_location(node)
-                if (
-                    node.op == "call_function"
-                    and scalar_kind(node)
-                    and node.target is not aten._local_scalar_dense.default
-                ):
+                if node.op == "call_function" and scalar_kind(node) and node.target is not aten._local_scalar_dense.default:
                     self._v[node, 0] = partial(self._import_late, node)
                 elif node.op == "call_function":
                     self._import_call(node)
@@ -258,6 +252,9 @@ class CoreNodeImporter(GraphNodeImporter):  # type: ignore[misc]
 
     def _import_hop_scan(self, loc: Any, node: torch.fx.Node, hop: Any) -> None:
         import_scan(self, node)
+
+    def _import_hop_invoke_subgraph(self, loc: Any, node: torch.fx.Node, hop: Any) -> None:
+        import_part(self, node)
 
     def _import_argument(self, loc: Any, arg: Any, expected_jit_type: Any = None) -> Any:
         if isinstance(arg, torch.fx.Node) and arg.op == "get_attr":

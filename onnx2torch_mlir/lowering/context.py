@@ -193,6 +193,21 @@ class Context:
             self.b.op("scf.yield", [], list(body(*after.arguments)))
         return list(operation.results)
 
+    def repeat_until(
+        self, carried: Sequence[ir.Value], body: Callable[..., tuple[ir.Value, Sequence[ir.Value]]]
+    ) -> list[ir.Value]:
+        """``scf.while``, its body first: ``body(*carried)`` gives an i1, whether to go on, and the next carried values."""
+        types = [v.type for v in carried]
+        operation = self.b.op("scf.while", types, list(carried), regions=2)
+        before = operation.regions[0].blocks.append(*types)
+        with self.region(before):
+            again, following = body(*before.arguments)
+            self.b.op("scf.condition", [], [again, *following])
+        after = operation.regions[1].blocks.append(*types)
+        with self.region(after):
+            self.b.op("scf.yield", [], list(after.arguments))
+        return list(operation.results)
+
     def subgraph(self, module: GraphModule, operands: Sequence[Any]) -> list[Any]:
         """Lower a control-flow branch or body in place; returns its results."""
         results: list[Any] = self._subgraph(self, module, operands)

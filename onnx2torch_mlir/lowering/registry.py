@@ -30,6 +30,7 @@ _FAMILIES = (
     "convolution",
     "window",
     "quantization",
+    "named",
 )
 
 
