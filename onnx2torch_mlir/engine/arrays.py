@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -44,11 +46,31 @@ def array_dtype(spec: TensorSpec) -> np.dtype[Any]:
 
 def pointable(array: Array) -> Array:
     """``array`` as native code needs it: dense and aligned, copied only if it is not; bools as 0 and 1."""
-    if not (array.flags.c_contiguous and array.ctypes.data % array.dtype.itemsize == 0):
+    flags = array.flags
+    if not (flags.c_contiguous and flags.aligned):
         array = np.array(array, order="C", copy=True, ndmin=array.ndim)
     if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
         array = array.view(np.uint8) != 0
     return array
+
+
+def address_of(array: Array) -> int:
+    """Where the elements of a dense array begin; ``array.ctypes.data`` takes as long as a small kernel."""
+    if array.flags.writeable and array.size:
+        try:
+            return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+        except (TypeError, ValueError):  # an element type that Python's buffers do not know
+            pass
+    return array.ctypes.data
+
+
+def arguments(values: Sequence[Array]) -> list[int]:
+    """The words of dense arrays as @main takes them: for each the address of its elements, then its sizes."""
+    words: list[int] = []
+    for value in values:
+        words.append(address_of(value))
+        words.extend(value.shape)
+    return words
 
 
 def from_anything(value: Any, dtype: torch.dtype) -> Array:
@@ -69,17 +91,15 @@ def from_anything(value: Any, dtype: torch.dtype) -> Array:
 
 def copied(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     """A new array with the dense elements at ``address``."""
-    result = np.empty(shape, dtype)
-    if result.nbytes:
-        ctypes.memmove(result.ctypes.data, address, result.nbytes)
-    return result
+    count = dtype.itemsize * math.prod(shape)
+    if not count:
+        return np.empty(shape, dtype)
+    return np.ndarray(shape, dtype, (ctypes.c_uint8 * count).from_address(address)).copy()  # type: ignore[arg-type]
 
 
 def adopted(address: int, allocation: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     """An array over the dense elements at ``address``, which frees ``allocation`` (malloc's) when nothing uses it."""
-    count = dtype.itemsize
-    for extent in shape:
-        count *= extent
+    count = dtype.itemsize * math.prod(shape)
     if count <= _SMALL:
         result = copied(address, dtype, shape)
         free(allocation)

@@ -23,6 +23,7 @@ class InputBinder:
     def __init__(self, lowered: Lowered) -> None:
         self._lowered = lowered
         self._dtypes = [array_dtype(spec) for spec in lowered.inputs]
+        self._names = [spec.name for spec in lowered.inputs]
         self._accepted: dict[tuple[tuple[int, ...], ...], None] = {}
 
     def bind(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
@@ -41,8 +42,10 @@ class InputBinder:
             self._accepted[shapes] = None
         return arrays
 
-    def _ordered(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
-        names = [spec.name for spec in self._lowered.inputs]
+    def _ordered(self, inputs: Mapping[str, Any] | Sequence[Any]) -> Sequence[Any]:
+        names = self._names
+        if isinstance(inputs, list | tuple) and len(inputs) == len(names):
+            return inputs
         if isinstance(inputs, Mapping):
             inputs = {**self._lowered.defaults, **inputs}
             missing = [name for name in names if name not in inputs]
@@ -73,9 +76,7 @@ class InputBinder:
         except Exception as error:
             raise refuse("O2M-U003", f"is not an array: {error}", case=f"input {spec.name}") from None
         if array.dtype != dtype:
-            raise refuse(
-                "O2M-U003", f"input {spec.name} is {array.dtype}, the model takes {dtype}", case=f"input {spec.name}"
-            )
+            raise refuse("O2M-U003", f"input {spec.name} is {array.dtype}, the model takes {dtype}", case=f"input {spec.name}")
         if array.ndim != len(spec.shape):
             raise refuse(
                 "O2M-U003",

@@ -35,11 +35,18 @@ def described(spec: TensorSpec, dim_names: Mapping[str, str]) -> TensorInfo:
 
 
 class Context:
-    """The memory of one call at a time (see compiler/runtime.py): the next call finds its buffers again."""
+    """The memory of one call at a time (see compiler/runtime.py): the next call finds its buffers again.
 
-    def __init__(self) -> None:
+    ``packed`` are the words of the arguments, of which the inputs' come first, and ``results`` those of the results.
+    """
+
+    def __init__(self, inputs: int, weights: Sequence[int], results: int, flags: int) -> None:
         self._memory = ctypes.create_string_buffer(layout.CONTEXT_BYTES + 64)
         self.address = (ctypes.addressof(self._memory) + 63) & ~63
+        self.results = (ctypes.c_int64 * (results + flags))()
+        target = ctypes.addressof(self.results)
+        self.packed: Any = (ctypes.c_int64 * (inputs + len(weights) + 2))(*[0] * inputs, *weights, target, target + 8 * results)
+        self.arguments = ctypes.addressof(self.packed)
 
     def word(self, index: int) -> int:
         """A word of the context as a signed number."""
@@ -68,6 +75,7 @@ class Engine:
         self._messages = messages
         self._binder = InputBinder(lowered)
         self._outputs = [(arrays.numpy_dtype(spec.dtype), len(spec.shape)) for spec in lowered.outputs]
+        self._result_words = [3 + 2 * rank for _, rank in self._outputs]
         self._narrow = [(index, NARROW[spec.element]) for index, spec in enumerate(lowered.outputs) if spec.element]
         self._weights: list[Array] | None = None
         self._weight_words: list[int] = []
@@ -88,19 +96,15 @@ class Engine:
         bound = self._binder.bind(inputs)
         if self._weights is None:
             self._load_weights()
-        result_words = [3 + 2 * rank for _, rank in self._outputs]
-        results = np.zeros(sum(result_words) + len(result_words), np.int64)
-        address = results.ctypes.data
-        words = layout.arguments(bound) + self._weight_words + [address, address + 8 * sum(result_words)]
-        packed = np.array(words, np.int64)
+        words = arrays.arguments(bound)
         context = self._take_context()
         try:
-            if self._code.call(context.address, packed.ctypes.data):
+            context.packed[: len(words)] = words
+            if self._code.call(context.address, context.arguments):
                 self._fail(context.word(layout.ERROR))
+            found = self._collect(context.results[:])
         finally:
-            with self._lock:
-                self._contexts.append(context)
-        found = self._collect(results, result_words)
+            self._contexts.append(context)
         for index, narrow in self._narrow:
             found[index] = repacked(found[index], narrow)
         return found
@@ -113,8 +117,11 @@ class Engine:
         return described(spec, self._lowered.dim_names)
 
     def _take_context(self) -> Context:
-        with self._lock:
-            return self._contexts.pop() if self._contexts else Context()
+        try:
+            return self._contexts.pop()
+        except IndexError:
+            inputs = sum(1 + len(info.shape) for info in self.inputs)
+            return Context(inputs, self._weight_words, sum(self._result_words), len(self._outputs))
 
     def _load_weights(self) -> None:
         with self._lock:
@@ -124,17 +131,13 @@ class Engine:
             for weight in self._lowered.weights:
                 case = f"weight {weight.name}"
                 try:
-                    array = arrays.from_anything(
-                        weight.array() if callable(weight.array) else weight.array, weight.spec.dtype
-                    )
+                    array = arrays.from_anything(weight.array() if callable(weight.array) else weight.array, weight.spec.dtype)
                 except ValueError as error:
                     raise refuse("O2M-X002", f"{case} {error}", case=case) from None
                 if array.dtype != arrays.numpy_dtype(weight.spec.dtype) or array.shape != tuple(weight.spec.shape):
-                    raise refuse(
-                        "O2M-X002", f"{case} is {array.dtype}{list(array.shape)}, declared {weight.spec}", case=case
-                    )
+                    raise refuse("O2M-X002", f"{case} is {array.dtype}{list(array.shape)}, declared {weight.spec}", case=case)
                 weights.append(array)
-            self._weight_words = layout.arguments(weights)
+            self._weight_words = arrays.arguments(weights)
             self._weights = weights
 
     def _fail(self, index: int) -> None:
@@ -142,13 +145,13 @@ class Engine:
             raise refuse("O2M-X002", "there is not enough memory for an intermediate result", case="memory")
         raise refuse("O2M-X001", self._messages[index])
 
-    def _collect(self, results: Array, result_words: list[int]) -> list[Array]:
-        owned = results[sum(result_words) :]
+    def _collect(self, results: Sequence[int]) -> list[Array]:
+        owned = results[sum(self._result_words) :]
         found: list[Array | None] = []
         later: list[tuple[int, int, int, np.dtype[Any], tuple[int, ...]]] = []
         start = 0
-        for position, ((dtype, rank), count) in enumerate(zip(self._outputs, result_words, strict=True)):
-            allocated, aligned, offset, *sizes = results[start : start + 3 + rank].tolist()
+        for position, ((dtype, rank), count) in enumerate(zip(self._outputs, self._result_words, strict=True)):
+            allocated, aligned, offset, *sizes = results[start : start + 3 + rank]
             start += count
             address = aligned + offset * dtype.itemsize
             if owned[position]:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from onnx2torch_mlir.engine.arrays import Array
 
 ENTRY = "o2m_entry"
 """``i32 o2m_entry(context, packed)``: 0, or 1 after a failure; see `onnx2torch_mlir.engine.compiler.runtime.entry`."""
@@ -27,12 +23,3 @@ OUT_OF_MEMORY = -1
 def allocation(block: int) -> int:
     """malloc's pointer of a block of memory."""
     return int(ctypes.c_uint64.from_address(block + 8 * RAW).value)
-
-
-def arguments(values: list[Array]) -> list[int]:
-    """The words of dense arrays as @main takes them: for each the address of its elements, then its sizes."""
-    words: list[int] = []
-    for value in values:
-        words.append(value.ctypes.data)
-        words.extend(value.shape)
-    return words

@@ -10,7 +10,7 @@ from onnx2torch_mlir.engine.compiler.walks import functions, pointer
 
 
 def pack(module: ir.Module) -> tuple[ir.Value, int]:
-    """Replace the arguments of @main, all memrefs, by a context and a pointer to words (see layout.arguments).
+    """Replace the arguments of @main, all memrefs, by a context and a pointer to words (see arrays.arguments).
 
     Returns the context and the number of words.
     """

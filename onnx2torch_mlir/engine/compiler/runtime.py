@@ -295,7 +295,7 @@ FUNCTIONS = f"""
 def entry(words: int, result_words: list[int]) -> str:
     """Text of ``i32 o2m_entry(context, packed)`` in the LLVM dialect.
 
-    ``packed`` points to the ``words`` of the arguments (layout.arguments), then a pointer to where the results'
+    ``packed`` points to the ``words`` of the arguments (arrays.arguments), then a pointer to where the results'
     descriptors go one after the other (``result_words`` words each), then a pointer to one word per result that says
     whether the result's memory is the caller's to free. Returns 0, or 1 after a failure.
     """
