@@ -79,13 +79,10 @@ def beam_search(
         raise refuse("O2M-C006", f"ids of rank {input_ids.rank}, not 2", case="input_ids")
     batch = input_ids.shape[0]
     steps = 1 if model_type else input_ids.shape[1]
-    room, beams, count = g.as_size(max_length), g.as_size(num_beams), g.as_size(num_return_sequences)
-    _require_more(g, room, steps, "max_length has to be more than the words given")
-    _require_more(g, to_dim(beams + 1), count, "num_return_sequences is at most num_beams")
-    penalty = scalar(g, length_penalty, torch.float32)
-    if penalty is None:
-        penalty = g.known(torch.tensor(1.0), torch.float32)
-    search = Search(batch, beams, room, eos_token_id, pad_token_id, penalty, bool(early_stopping))
+    search = searched(
+        g, batch, steps, max_length, num_beams, num_return_sequences, length_penalty, eos_token_id, pad_token_id, early_stopping
+    )
+    room, beams = search.room, search.beams
     rules = Rules(
         eos_token_id,
         scalar(g, repetition_penalty, torch.float32),
@@ -99,13 +96,55 @@ def beam_search(
         prompt = Prompt.of(g, input_ids, attention_mask, pad_token_id, room, beams)
         model, texts = Gpt(Decoder.of(decoder, init_decoder), prompt), prompt.texts
     else:
-        first = g.full([search.rows, 1], decoder_start_token_id, torch.int64)
-        texts = g.pad(first, [0, 0], [0, to_dim(room - 1)])
+        first = g.full([batch, 1], decoder_start_token_id, torch.int32)
+        texts = with_room(g, first, search)
         mask = left_padding(g, input_ids, pad_token_id) if attention_mask is None else attention_mask
-        model = EncoderDecoder.of(g, encoder, decoder, input_ids, mask, decoder_start_token_id, search)
+        model = EncoderDecoder.of(g, encoder, decoder, input_ids, mask, first, beams)
     keeps_scores = len(wanted) > 2 and wanted[2]
+    return best_texts(g, model, search, rules, texts, steps, vocab_size, keeps_scores)
+
+
+def searched(
+    g: ProgramBuilder,
+    batch: Dim,
+    steps: Dim,
+    max_length: Dim,
+    num_beams: Dim,
+    num_return_sequences: Dim,
+    length_penalty: Value | None,
+    eos: int,
+    pad: int,
+    early_stopping: int,
+) -> Search:
+    """What stays the same in a search, for texts of ``steps`` words at first."""
+    room, beams, count = g.as_size(max_length), g.as_size(num_beams), g.as_size(num_return_sequences)
+    _require_more(g, room, steps, "max_length has to be more than the words given")
+    _require_more(g, to_dim(beams + 1), count, "num_return_sequences is at most num_beams")
+    penalty = scalar(g, length_penalty, torch.float32)
+    if penalty is None:
+        penalty = g.known(torch.tensor(1.0), torch.float32)
+    return Search(batch, beams, room, eos, pad, penalty, early_stopping == 1, count)
+
+
+def with_room(g: ProgramBuilder, words: Value, search: Search) -> Value:
+    """The texts [R, T] (int64) that begin with the words [B, S], for each beam."""
+    wide = g.pad(g.cast(words, torch.int64), [0, 0], [0, to_dim(search.room - words.shape[1])])
+    return repeated(g, wide, search.beams)
+
+
+def best_texts(
+    g: ProgramBuilder,
+    model: Model,
+    search: Search,
+    rules: Rules,
+    texts: Value,
+    steps: Dim,
+    vocab_size: int,
+    keeps_scores: bool,
+) -> tuple[Value, Value, Value | None]:
+    """The texts that come out, their scores, and the scores of all words at each step if they are wanted."""
     last = _searched(g, model, search, rules, texts, steps, vocab_size, keeps_scores)
-    results, best = Beams.of(last).results(g, search, count)
+    results, best = Beams.of(last).results(g, search)
     return results, best, last[STATE] if keeps_scores else None
 
 

@@ -23,7 +23,9 @@ UNLIKELY = -1e9
 
 @dataclass(frozen=True)
 class Search:
-    """What stays the same: B texts of M beams with room for T words, what divides scores by length, and when to stop."""
+    """What stays the same: B texts of M beams with room for T words, what divides scores by length, when to stop, and how many
+    texts come out.
+    """
 
     batch: Dim
     beams: Dim
@@ -32,6 +34,7 @@ class Search:
     pad: int
     penalty: Value
     stops_early: bool
+    count: Dim
 
     @property
     def rows(self) -> Dim:
@@ -179,8 +182,8 @@ class Beams:
         worst = g.reshape(g.slice(ended.scores, 1, to_dim(search.beams - 1), search.beams), [search.batch])
         return g.binary("lt", worst, search.divided(g, best, self.length))
 
-    def results(self, g: ProgramBuilder, search: Search, count: Dim) -> tuple[Value, Value]:
-        """The best ``count`` texts [B, count, T] (int32), padded, and their scores [B, count]."""
+    def results(self, g: ProgramBuilder, search: Search) -> tuple[Value, Value]:
+        """The best texts [B, count, T] (int32), padded, and their scores [B, count]."""
         batch, beams = search.batch, search.beams
         scores = g.reshape(self.scores, [batch, beams])
         open_ = g.expand(g.unsqueeze(g.unary("logical_not", self.done), 1), [batch, beams])
@@ -188,7 +191,7 @@ class Beams:
         ended = self.ended.with_more(g, search, search.divided(g, scores, self.length), texts, self.length, open_)
         inside = g.binary("lt", g.arange(0, search.room), g.unsqueeze(ended.lengths, 2))
         padded = g.cast(g.where(inside, ended.texts, search.pad), torch.int32)
-        return _columns(g, padded, count), _columns(g, ended.scores, count)
+        return _columns(g, padded, search.count), _columns(g, ended.scores, search.count)
 
 
 def _columns(g: ProgramBuilder, x: Value, count: Dim) -> Value:

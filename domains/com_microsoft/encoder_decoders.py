@@ -1,10 +1,11 @@
-"""Encoders and decoders that are graph attributes of BeamSearch, in T5's form.
+"""Encoders and decoders that are graph attributes of BeamSearch and WhisperBeamSearch, in T5's and Whisper's forms.
 
 The encoder takes encoder_input_ids and encoder_attention_mask [B, S]. It gives for each layer the keys and values
 [B, heads, S, size] that the decoder sees of the texts (all keys and values are pairs, key first); in an older form it takes
 decoder_input_ids [B, 1] too, and gives the logits of the first word, its hidden states, and the decoder's own keys and values
 before them. The decoder takes input_ids [R, 1] (all words so far where it declares another size), the mask, in an older form
-the hidden states, its own pasts [R, heads, P, size] and those of the encoder; it gives logits and its own presents.
+the hidden states, its own pasts [R, heads, P, size] and those of the encoder; it gives logits and its own presents. Whisper's
+form is the older one, with features instead of ids, no mask, and any number of first words.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.subprograms import SubGraph
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
-from onnx2torch_mlir.domains.com_microsoft.beams import Search
 from onnx2torch_mlir.domains.com_microsoft.decoders import fitting, last_logits, repeated
 
 
@@ -53,12 +53,12 @@ class EncoderDecoder:
         g: ProgramBuilder,
         encoder: SubGraph | None,
         decoder: SubGraph,
-        ids: Value,
-        mask: Value,
-        start_word: int,
-        search: Search,
+        given: Value,
+        mask: Value | None,
+        first_words: Value,
+        beams: Dim,
     ) -> EncoderDecoder:
-        """The encoder's results for ``ids`` [B, S], and the decoder.
+        """The decoder, and the encoder's results for what is ``given`` of each text, and for ``first_words`` [B, S] (int32).
 
         Raises:
             Refusal: O2M-C003 for a decoder whose past and present share a buffer, O2M-C005 for graphs of another form.
@@ -66,31 +66,31 @@ class EncoderDecoder:
         names = [formal.name for formal in decoder.formals]
         if "past_sequence_length" in names:
             raise refuse("O2M-C003", "a decoder whose past and present share a buffer", case="past_sequence_length")
-        first = 2 + ("encoder_hidden_states" in names)
+        inputs = [given] if mask is None else [given, g.cast(mask, torch.int32)]
+        hidden = "encoder_hidden_states" in names
+        first = len(inputs) + hidden
         layers = (len(names) - first) // 4
-        fits = names[:2] == ["input_ids", "encoder_attention_mask"] and len(names) == first + 4 * layers and layers > 0
+        begin = ["input_ids", "encoder_attention_mask"][: len(inputs)]
+        fits = names[: len(inputs)] == begin and len(names) == first + 4 * layers and layers > 0
         if encoder is None or not fits or decoder.outputs != 1 + 2 * layers:
-            raise refuse(
-                "O2M-C005", f"graphs whose decoder has the inputs {', '.join(names)} are not of T5's form", case="decoder"
-            )
+            reason = f"a decoder with the inputs {', '.join(names)}, or its encoder, is of no known form"
+            raise refuse("O2M-C005", reason, case="decoder")
         past = decoder.formals[first]
         sizes = past.shape or ()
         if len(sizes) != 4 or not isinstance(sizes[1], int) or not isinstance(sizes[3], int) or past.dtype is None:
             raise refuse("O2M-C005", f"{past.name} does not declare heads and size of a head", case="decoder")
-        older = encoder.arity == 3
-        if encoder.outputs != (2 + 4 * layers if older else 2 * layers) or (not older and first == 3):
-            raise refuse("O2M-C005", f"an encoder with {encoder.outputs} outputs is not of T5's form", case="encoder")
-        begins = g.full([ids.shape[0], 1], start_word, torch.int32)
-        inputs = [ids, g.cast(mask, torch.int32)]
-        results = encoder(g, [*inputs, begins] if older else inputs)
+        older = encoder.arity == len(inputs) + 1
+        if encoder.outputs != (2 + 4 * layers if older else 2 * layers) or (not older and (hidden or mask is None)):
+            raise refuse("O2M-C005", f"an encoder with {encoder.outputs} outputs is of no known form", case="encoder")
+        results = encoder(g, [*inputs, first_words] if older else inputs)
         own, others = (results[2 : 2 + 2 * layers], results[2 + 2 * layers :]) if older else ([], results)
-        seen = [inputs[1], *([results[1]] if first == 3 else [])]
+        seen = [*inputs[1:], *([results[1]] if hidden else [])]
         return cls(
             decoder,
-            tuple(repeated(g, value, search.beams) for value in seen),
-            tuple(repeated(g, value, search.beams) for value in others),
-            search.beams,
-            repeated(g, g.cast(begins, torch.int64), search.beams),
+            tuple(repeated(g, value, beams) for value in seen),
+            tuple(repeated(g, value, beams) for value in others),
+            beams,
+            repeated(g, first_words, beams),
             results[0] if older else None,
             tuple(own),
             past.dtype,
@@ -104,7 +104,7 @@ class EncoderDecoder:
             rows = self.start_word.shape[0]
             empty = g.full([rows, self.heads, 0, self.size], 0, self.dtype)
             own = [empty] * ((self.graph.arity - len(self.seen) - 1) // 2)
-            return last_logits(g, self.graph(g, [g.cast(self.start_word, torch.int32), *self.seen, *own, *self.others]))
+            return last_logits(g, self.graph(g, [self.start_word, *self.seen, *own, *self.others]))
         logits, presents = last_logits(g, [self.logits, *self.own])
         return repeated(g, logits, self.beams), [repeated(g, present, self.beams) for present in presents]
 

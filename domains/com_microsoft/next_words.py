@@ -6,6 +6,7 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md; a w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,9 @@ from onnx2torch_mlir.diagnostics import refuse
 
 RULED_OUT = torch.finfo(torch.float32).min
 
+Rule = Callable[[ProgramBuilder, Value, Value, Value], Value]
+"""``rule(g, scores, texts, length)``: scores [R, V] after the first ``length`` (0-d) words of ``texts`` [R, T]."""
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -25,7 +29,8 @@ class Rules:
     ``penalty`` (0-d float) is for words that a text has; ``repeated`` is the size of the n-grams that may not come again;
     ``words`` [V] and, for the first word only, ``first_words`` [R, V] are 0 for words that may not come; a text does not
     end (``eos``) before it has ``least`` (0-d) words; ``temperature`` divides; ``present`` [R, V] times ``presence`` is
-    subtracted, as onnxruntime does it: all of it from the score of the first word of the first text.
+    subtracted, as onnxruntime does it: all of it from the score of the first word of the first text. ``last`` is a rule of
+    its own.
     """
 
     eos: int
@@ -34,9 +39,10 @@ class Rules:
     words: Value | None = None
     first_words: Value | None = None
     least: Value | None = None
-    temperature: float = 1.0
+    temperature: float | Value = 1.0
     present: Value | None = None
     presence: float = 0.0
+    last: Rule | None = None
 
     def apply(self, g: ProgramBuilder, scores: Value, texts: Value, length: Value, *, first: bool) -> Value:
         """The scores after all rules; of ``texts`` [R, T] (int64) the first ``length`` (0-d) words are there."""
@@ -55,14 +61,16 @@ class Rules:
             is_end = g.binary("eq", g.arange(0, scores.shape[1]), self.eos)
             early = g.binary("logical_and", is_end, g.binary("lt", length, self.least))
             scores = g.where(early, RULED_OUT, scores)
-        if self.temperature > 0 and self.temperature != 1.0:
+        if isinstance(self.temperature, Value):
+            scores = g.div(scores, g.where(g.binary("gt", self.temperature, 0.0), self.temperature, 1.0))
+        elif self.temperature > 0 and self.temperature != 1.0:
             scores = g.div(scores, self.temperature)
         if self.present is not None and self.presence != 0.0:
             total = g.mul(g.sum(g.cast(self.present, torch.float32), [0, 1]), self.presence)
             row, word = (g.binary("eq", g.arange(0, size), 0) for size in scores.shape)
             first_score = g.binary("logical_and", g.unsqueeze(row, 1), word)
             scores = g.where(first_score, g.sub(scores, total), scores)
-        return scores
+        return scores if self.last is None else self.last(g, scores, texts, length)
 
     def _repeating(self, g: ProgramBuilder, scores: Value, texts: Value, length: Value) -> Value:
         """[R, V]: the words that would complete an n-gram that the text already has."""

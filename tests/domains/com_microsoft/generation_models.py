@@ -75,6 +75,9 @@ def generation(
         "seed": (T.INT32, (1,)),
         "repetition_penalty": (T.FLOAT, ()),
         "length_penalty": (T.FLOAT, ()),
+        "temperature": (T.FLOAT, (1,)),
+        "extra_decoding_ids": (T.INT32, ("batch", "more")),
+        "decoder_input_ids": (T.INT32, ("batch", "given")),
         "features": (T.FLOAT, ("batch", 4, "frames")),
     }
     given = [name for name in names.split() if name != "_" and name not in known]

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto as T
 
 import onnx2torch_mlir as o2m
-from onnx2torch_mlir.program import CoreProgram
+from onnx2torch_mlir.program import CoreProgram, SplitProgram
 from onnx2torch_mlir.verification import run_reference
 from tests.domains.com_microsoft.generation_models import (
     VOCABULARY,
@@ -146,3 +146,43 @@ def test_sampling(attributes):
         feeds = {"input_ids": ints(prompt), "max_length": ints(longest), "min_length": ints(0), "seed": ints([seed])}
         feeds |= {"repetition_penalty": floats(1.25), "presence_mask": ints(present), **masks(prompt)}
         check(engine, model, feeds)
+
+
+TOKENS = {"translate_token_id": 3, "transcribe_token_id": 4, "start_of_lm_token_id": 5, "no_timestamps_token_id": 2}
+
+
+def whisper(op: str, names: str, **attributes: Any) -> Any:
+    """A model with features; onnxruntime wants the weights inside of its graphs."""
+    graphs = {"encoder": encoder(4), "decoder": further_words(masked=False)}
+    for graph in graphs.values():
+        graph.initializer.extend(encoder_weights(1, 4))
+    names = BEAM_INPUTS.replace("input_ids", "features") + names
+    given = {"pad_token_id": 0, "decoder_start_token_id": 1, "model_type": 2, **graphs, **attributes}
+    return generation(op, names, BEAMS, {}, **given)
+
+
+def test_whisper_beam_search():
+    """With and without the rules for marks of time, which are the words from 6 on."""
+    attributes = {**TOKENS, "beginning_timestamp_token_id": 6, "eos_token_id": 5}
+    extra = " _ _ _ decoder_input_ids logits_processor _ _ temperature"
+    model = whisper("WhisperBeamSearch", extra, **attributes)
+    program = o2m.convert(model)
+    assert isinstance(program, CoreProgram)
+    engines = [program.eager(), program.compile()]
+    rng = np.random.default_rng(2)
+    for batch, marks, heat in ((2, 1, 1.0), (1, 0, 2.0), (5, 1, 0.7)):
+        feeds = beam_feeds([[1]], 16, 0, 3, 1.0, 1.0)
+        del feeds["input_ids"]
+        feeds |= {"features": floats(rng.standard_normal((batch, 4, 5))), "temperature": floats([heat])}
+        feeds |= {"decoder_input_ids": ints(rng.integers(1, 4, (batch, 2))), "logits_processor": ints(marks)}
+        for engine in engines:
+            check(engine, model, feeds)
+
+
+def test_whispers_form_of_beam_search_is_left_to_the_host():
+    model = whisper("BeamSearch", "", eos_token_id=9)
+    program = o2m.convert(model)
+    assert isinstance(program, SplitProgram)
+    feeds = beam_feeds([[1]], 9, 0, 2, 1.0, 1.0)
+    del feeds["input_ids"]
+    check(program.compile(), model, feeds | {"features": floats(np.random.default_rng(1).standard_normal((3, 4, 6)))})
