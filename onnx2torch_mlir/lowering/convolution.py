@@ -1,11 +1,13 @@
 """Convolution as one linalg.generic over a padded input: any number of spatial dims, groups, strides and dilations.
 
-A transposed convolution is the convolution of the input spread out by zeros with the mirrored kernel. Depthwise
-convolutions have no channel loops besides the group's.
+A transposed convolution is the convolution of the input spread out by zeros with the mirrored kernel; where the stride
+divides the kernel, one without those zeros, of which every place gives a stride's worth of results (`_interleaved`).
+Depthwise convolutions have no channel loops besides the group's.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -86,8 +88,10 @@ def correlation(
     given = (window.stride, window.padding, window.dilation, window.output_padding)
     steps, low, apart, extra = (spread(v, spatial) for v in given)
     if window.transposed:
-        x = _spread_out(ctx, x, weight, steps, low, apart, extra, out.shape[2:], around)
         weight = channels_swapped(ctx, weight, window.groups)
+        if _divides(steps, apart, weight.shape[2:]):
+            return _interleaved(ctx, x, weight, out, steps, low, window.groups, around, offsets)
+        x = _spread_out(ctx, x, weight, steps, low, apart, extra, out.shape[2:], around)
         steps = [1] * spatial
     else:
         widths: list[Dim] = [0, 0, *low]
@@ -117,6 +121,52 @@ def _spread_out(
     after = [to_dim(b + e) for b, e in zip(before, extra, strict=True)]
     wanted = [to_dim(o + r) for o, r in zip(sizes, reach, strict=True)]
     return crop_and_pad(ctx, x, [0, 0, *before], [0, 0, *after], zero, (*x.shape[:2], *wanted))
+
+
+def _divides(steps: Sequence[int], apart: Sequence[int], kernel: Sequence[Dim]) -> bool:
+    """Whether `_interleaved` applies: as many taps of the kernel touch every place of the output, and a stride is not 1."""
+    even = all(isinstance(k, int) and k > 0 and k % s == 0 for s, k in zip(steps, kernel, strict=True))
+    return even and any(s != 1 for s in steps) and all(a == 1 for a in apart)
+
+
+def _interleaved(
+    ctx: Context,
+    x: Operand,
+    weight: Operand,
+    out: Spec,
+    steps: Sequence[int],
+    low: Sequence[Dim],
+    groups: int,
+    around: ir.Value,
+    offsets: Sequence[ir.Value | None],
+) -> Operand:
+    """The transposed convolution with strides ``steps`` that divide the kernel's sizes.
+
+    Result ``s * j + q`` (before ``low`` are cut off) is the sum over t of ``x[j - t] * weight[s * t + q]``: a convolution
+    with the channels [F, s] and a kernel ``s`` times smaller, whose results are put side by side.
+    """
+    spatial = x.rank - 2
+    n, f = out.shape[:2]
+    taps = [int(k) // s for k, s in zip(weight.shape[2:], steps, strict=True)]
+    axes = range(spatial)
+    split = reshape(ctx, weight, [*weight.shape[:2], *(size for pair in zip(taps, steps, strict=True) for size in pair)])
+    turned = transpose(ctx, split, [0, *(3 + 2 * i for i in axes), 1, *(2 + 2 * i for i in axes)])
+    channels = to_dim(f * math.prod(steps))
+    turned = reshape(ctx, turned, [channels, weight.shape[1], *taps])
+    reach: list[Dim] = [0, 0, *(t - 1 for t in taps)]
+    x = pad(ctx, x, reach, reach, around)
+    ctx.require_equal(x.shape[1], to_dim(weight.shape[1] * groups), "channels of a convolution")
+    places = [to_dim(d - t + 1) for d, t in zip(x.shape[2:], taps, strict=True)]
+    ones = [1] * spatial
+    whole = Spec(out.dtype, (n, channels, *places))
+    product = _correlate(ctx, x, turned, whole, ones, ones, groups, offsets, mirrored=True)
+    product = reshape(ctx, product, [n, f, *steps, *places])
+    product = transpose(ctx, product, [0, 1, *(axis for i in axes for axis in (2 + spatial + i, 2 + i))])
+    product = reshape(ctx, product, [n, f, *(to_dim(j * s) for j, s in zip(places, steps, strict=True))])
+    before = [to_dim(-p) for p in low]
+    after = [to_dim(o + p - d) for o, p, d in zip(out.shape[2:], low, product.shape[2:], strict=True)]
+    zero = ctx.b.constant(0, product.dtype)
+    return crop_and_pad(ctx, product, [0, 0, *before], [0, 0, *after], zero, out.shape)
 
 
 def channels_swapped(ctx: Context, weight: Operand, groups: int) -> Operand:

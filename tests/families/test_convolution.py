@@ -83,6 +83,13 @@ TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], bool, dict[str, An
     "plain": ((1, 2, 3, 4), (2, 3, 3, 2), True, {}),
     "strides": ((2, 2, 3, 4), (2, 3, 3, 2), True, {"strides": [2, 3]}),
     "one axis": ((1, 2, 5), (2, 3, 4), False, {"strides": [2], "pads": [1, 1]}),
+    "strides divide the kernel": (
+        (2, 4, 3, 5),
+        (4, 2, 4, 6),
+        True,
+        {"strides": [2, 3], "group": 2, "pads": [1, 0, 0, 2], "output_padding": [1, 2]},
+    ),
+    "strides divide a depthwise kernel": ((1, 4, 3, 3), (4, 1, 4, 2), True, {"strides": [2, 2], "group": 4}),
     "three axes": ((1, 2, 2, 3, 2), (2, 1, 2, 2, 3), True, {"strides": [1, 2, 2]}),
     "groups": ((1, 4, 3, 3), (4, 2, 3, 3), True, {"group": 2, "dilations": [2, 1]}),
     "output padding": ((1, 2, 3, 3), (2, 2, 3, 3), True, {"strides": [2, 2], "output_padding": [1, 1]}),
