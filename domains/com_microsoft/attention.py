@@ -70,7 +70,7 @@ class Past:
     """
 
     def __init__(self, value: Value | None, shared: bool, wanted: bool) -> None:
-        if shared:
+        if shared and value is not None:
             raise refuse(
                 "O2M-C003", "a shared buffer, which onnxruntime's CPU kernel refuses", case="past_present_share_buffer"
             )

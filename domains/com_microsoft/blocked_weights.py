@@ -48,7 +48,6 @@ def matmul_n_bits(
     block_size: int,
     bits: int = 4,
     accuracy_level: int = 0,
-    weight_prepacked: int = 0,
 ) -> Value:
     """``a`` [..., K] times the transposed weights [N, K], plus ``bias`` [N]; computed in float32.
 
@@ -58,10 +57,8 @@ def matmul_n_bits(
     ``a`` to 8 bits by blocks, where it has packed the weights: so here too.
 
     Raises:
-        Refusal: O2M-C003 for weights that were packed for a device, O2M-C005 for another number of bits.
+        Refusal: O2M-C005 for another number of bits.
     """
-    if weight_prepacked:
-        raise refuse("O2M-C003", "weights laid out for a device", case=f"weight_prepacked={weight_prepacked}")
     blocks = -(-K // block_size)
     codes = unpacked(g, g.reshape(b, [N, blocks * (block_size * bits // 8)]), bits)
     codes = g.slice(codes, 1, 0, K)

@@ -229,8 +229,8 @@ def quantized_moe(
     """`moe` with weights of 2, 4 or 8 bits, packed along the last axis, with a scale for each row or each block of one.
 
     Shares are the softmax over the chosen ``router_probs``, or with ``router_weights`` these (made to sum up to 1).
-    Where onnxruntime has packed constant weights of 8 bits in blocks, or of 4 at ``accuracy_level`` 4, it quantizes tokens
-    to 8 bits by blocks: so here too.
+    Where onnxruntime has packed constant weights of 8 bits in whole blocks, or of 4 at ``accuracy_level`` 4, it quantizes
+    tokens to 8 bits by blocks: so here too.
 
     Raises:
         Refusal: O2M-C003 for what onnxruntime's CPU kernel does not know.
@@ -253,7 +253,9 @@ def quantized_moe(
         (fc2, fc2_scales, fc2_zero_points, fc2_bias, fc2_expert_weight_bits),
     ):
         bits = bits or expert_weight_bits
-        in_codes = codes.is_known and block_size > 0 and (bits == 8 or (bits == 4 and accuracy_level == 4))
+        size = codes.shape[2] if isinstance(codes.shape[2], int) else 0
+        whole = codes.is_known and block_size > 0 and size * (8 // bits) % block_size == 0
+        in_codes = whole and (bits == 8 or (bits == 4 and accuracy_level == 4))
         layers.append(Packed(codes, scales, points, bias, bits, max(block_size, 0), in_codes))
     first, second = layers
 

@@ -12,7 +12,8 @@ from onnx2torch_mlir.core.parameters import Size
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.domains.com_microsoft.attention_masks import attention_bias as fitting
-from onnx2torch_mlir.domains.com_microsoft.key_value_cache import Lengths, filled_up
+from onnx2torch_mlir.domains.com_microsoft.cache_layouts import CacheLayout, Whole, Windowed
+from onnx2torch_mlir.domains.com_microsoft.key_value_cache import Lengths
 from onnx2torch_mlir.domains.com_microsoft.quantized_cache import Code
 from onnx2torch_mlir.domains.com_microsoft.rotary import check_tables
 from onnx2torch_mlir.families.attention import lowest, merge_heads, scores, softmax_beside, split_heads, weighed
@@ -46,6 +47,7 @@ def group_query_attention(
     qk_output: int = 0,
     rotary_interleaved: int = 0,
     scale: float | None = None,
+    sliding_window_cache: int = 0,
     smooth_softmax: int = -1,
     softcap: float = 0.0,
     v_quant_type: str = "NONE",
@@ -56,8 +58,9 @@ def group_query_attention(
     Keys and values come packed behind the queries if there is no ``key``; there are none (S = 0) where the past has all.
     Batch b has ``seqlens_k[b]`` + 1 steps by the end of this call. In a first call, whose S steps are all that
     ``total_sequence_length`` counts, they stand at the start of the batch, later ones behind the past. P is the larger of
-    ``total_sequence_length`` and the steps that the past has room for; places not filled are 0. Computed in float32;
-    scales of keys and values say what a cache of 8 or 4 bits stands for.
+    ``total_sequence_length`` and the steps that the past has room for; places not filled are 0. With
+    ``sliding_window_cache`` P is what the past has, which may be as few as ``local_window_size``, and holds the latest
+    steps (`Windowed`). Computed in float32; scales of keys and values say what a cache of 8 or 4 bits stands for.
     Source: com.microsoft GroupQueryAttention.
 
     Raises:
@@ -71,6 +74,8 @@ def group_query_attention(
     query, key, value = unpacked(g, query, key, value, num_heads, kv_num_heads)
     if (past_key is None) != (past_value is None) or (past_key is not None and past_key.rank != 4):
         raise refuse("O2M-C005", "past_key and past_value come together, and are of rank 4", case="past_key")
+    if past_key is not None and not all(wanted[1:3] + (False,) * (3 - len(wanted))):
+        raise refuse("O2M-C003", "a past without a present, which onnxruntime's CPU kernel never reads", case="past_key")
     batch, steps = query.shape[0], query.shape[2]
     total = g.as_size(total_sequence_length)
     if past_key is None:
@@ -82,27 +87,34 @@ def group_query_attention(
             raise refuse("O2M-C005", "do_rotary needs cos_cache and sin_cache", case="do_rotary")
         places = _positions(g, position_ids, lengths)
         query, key = turned(g, [query, key], places, (cos_cache, sin_cache), bool(rotary_interleaved))
-    room = total if past_key is None else g.opaque_size(maximum(total, past_key.shape[2]))
+    layout: CacheLayout
+    if sliding_window_cache:
+        if past_key is None or local_window_size <= 0 or qk_output or key.shape[2] == 0:
+            reason = "a cache of a window without a past, local_window_size or new keys, or with output_qk"
+            raise refuse("O2M-C003", f"{reason}, which onnxruntime's CPU kernel refuses", case="sliding_window_cache=1")
+        layout = Windowed.of(g, lengths, past_key.shape[2], local_window_size)
+    else:
+        room = total if past_key is None else g.opaque_size(maximum(total, past_key.shape[2]))
+        layout = Whole(lengths, room, total)
     if k_quant_type != v_quant_type:
         raise refuse("O2M-C003", "keys and values quantized in different ways", case="k_quant_type")
     codes = [Code.of(g, k_quant_type, factor, kv_cache_bit_width, past_key, kv_num_heads) for factor in (k_scale, v_scale)]
     news = [new if code is None else code.encoded(g, new) for code, new in zip(codes, (key, value), strict=True)]
-    presents = [filled_up(g, old, new, lengths, room) for old, new in zip((past_key, past_value), news, strict=True)]
-    held = [item if code is None else code.decoded(g, item) for code, item in zip(codes, presents, strict=True)]
+    found = [layout.updated(g, old, new) for old, new in zip((past_key, past_value), news, strict=True)]
+    held = [item if code is None else code.decoded(g, item) for code, (item, _) in zip(codes, found, strict=True)]
     bias = None
     if attention_bias is not None:
-        bias = fitting(g, attention_bias, num_heads, (batch, steps, total))
-        bias = g.pad(bias, [0] * 4, [0, 0, 0, to_dim(room - total)])
+        bias = layout.bias(g, fitting(g, attention_bias, num_heads, (batch, steps, total)))
     sink = None
     if head_sink is not None or smooth_softmax == 1:
         sink = g.full([1], 0.0, torch.float32) if head_sink is None else g.cast(head_sink, torch.float32)
         sink = g.reshape(sink, [1, 1 if head_sink is None else num_heads, 1, 1])
     window = local_window_size if local_window_size > 0 else None
-    seen = lengths.seen(g, room, window) if causal else lengths.filled(g, room)
+    seen = layout.seen(g, window) if causal else lengths.filled(g, held[0].shape[2])
     rules = Rules(scale or None, softcap, bias, seen, sink)
     wide = [g.cast(item, torch.float32) for item in (query, *held)]
     output, products, weights = attend(g, wide[0], wide[1], wide[2], rules)
-    result: list[Value | None] = [g.cast(output, dtype), *presents]
+    result: list[Value | None] = [g.cast(output, dtype), *(present for _, present in found)]
     if qk_output not in (0, 1, 2) or bool(qk_output) != (wanted[3:4] == (True,)):
         raise refuse("O2M-C003", f"the output output_qk with qk_output {qk_output}", case=f"qk_output={qk_output}")
     if qk_output:

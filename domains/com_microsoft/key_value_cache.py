@@ -88,11 +88,16 @@ class Lengths:
 
     def seen(self, g: ProgramBuilder, room: Dim, window: int | None) -> Value:
         """[B, 1, S, room]: whether a step sees a place: those of its batch up to its own, the last ``window`` of them."""
+        place = g.reshape(g.arange(0, room), [1, 1, 1, room])
+        first, end = self.bounds(g, window)
+        seen = g.binary("lt", place, end)
+        return seen if first is None else g.binary("logical_and", seen, g.binary("ge", place, first))
+
+    def bounds(self, g: ProgramBuilder, window: int | None) -> tuple[Value | None, Value]:
+        """[B, 1, S, 1]: from which place on a step sees, if not from the start, and the first one that it does not see."""
         own = g.reshape(g.add(g.unsqueeze(self.past, 1), g.arange(1, to_dim(self.steps + 1))), [self.batch, 1, self.steps, 1])
         end = g.minimum(own, g.reshape(self.total, [self.batch, 1, 1, 1]))
-        place = g.reshape(g.arange(0, room), [1, 1, 1, room])
-        seen = g.binary("lt", place, end)
-        return seen if window is None else g.binary("logical_and", seen, g.binary("ge", place, g.sub(end, window)))
+        return None if window is None else g.sub(end, window), end
 
     def filled(self, g: ProgramBuilder, room: Dim) -> Value:
         """[B, 1, 1, room]: whether a place is one of the batch's."""

@@ -100,13 +100,20 @@ def decoder_masked_multi_head_attention(
 ) -> tuple[Value, Value, Value, Value]:
     """`multi_head_attention` for one step, whose past is a buffer; keys and values [B, heads, L, H] have no past.
 
-    ``beam_width`` is that of ``cache_indirection``. Source: com.microsoft DecoderMaskedMultiHeadAttention.
+    ``beam_width`` is that of ``cache_indirection``. Without a past, keys and values are those of an encoder: they get no
+    bias, whatever their rank. Source: com.microsoft DecoderMaskedMultiHeadAttention.
 
     Raises:
-        Refusal: O2M-C003 for a past that is no buffer, and as there.
+        Refusal: O2M-C003 for a past that is no buffer, a present or an attention_bias without a past, and as there.
     """
     if query.rank == 3:
         g.require_equal(query.shape[1], 1, "steps of DecoderMaskedMultiHeadAttention")
+    if past_key is None and (attention_bias is not None or any(wanted[1:3])):
+        raise refuse("O2M-C003", "a present or a bias of scores without a past, which onnxruntime refuses", case="past_key")
+    if past_key is None and key is not None and value is not None and key.rank == value.rank == 3:
+        for item in (key, value):
+            g.require_equal(item.shape[1], 1, "steps of keys and values that come without heads")
+        key, value = split_heads(g, key, num_heads), split_heads(g, value, num_heads)
     if past_key is not None and (not past_present_share_buffer or past_sequence_length is None):
         raise refuse("O2M-C003", "a past that is no shared buffer, which onnxruntime refuses", case="past_key")
     if mask_index is not None and mask_index.rank != 2:

@@ -66,6 +66,8 @@ class Case:
     outputs: tuple[bool, ...] = (True,)
     dtype: str = ""
     around: Surroundings = Surroundings()
+    declared: tuple[tuple[int, str], ...] = ()
+    """The element types of outputs, by their places, that no input decides."""
 
     @property
     def given(self) -> dict[str, Given]:
@@ -117,6 +119,10 @@ class Case:
                 element = helper.np_dtype_to_tensor_dtype(item.array.dtype)
                 formals.append(helper.make_tensor_value_info(name, element, list(item.dims)))
         declared = [helper.make_empty_tensor_value_info(name) for name in results]
+        kinds = {f"out{place}": onnx.TensorProto.DataType.Value(kind.upper()) for place, kind in self.declared}
+        for value in declared:
+            if value.name in kinds:
+                value.type.tensor_type.elem_type = kinds[value.name]
         nodes = [*around.before, node, *around.after]
         graph = helper.make_graph(nodes, "one_node", formals, declared, initializers)
         imports = [helper.make_opsetid(domain, (not domain and around.opset) or self.opset)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -48,6 +49,8 @@ class Draw:
         self.before: list[onnx.NodeProto] = []
         self.after: list[onnx.NodeProto] = []
         self.results: tuple[str, ...] = ()
+        self.output_types: dict[str, str] = {}
+        """The element types of outputs, by their ONNX names, that no input decides."""
         self._more: dict[str, Given] = {}
 
     # Numbers and choices
@@ -256,6 +259,43 @@ class Draw:
         more = tuple(self._more.items())
         around = Surroundings(more, tuple(self.before), tuple(self.after), links, self.results, self.opset)
         version = self.version
-        return Case(
-            version.domain, version.op, version.since_version, tuple(inputs), dict(self.attributes), outputs, first, around
+        declared = tuple(
+            (place, self.output_types[formal.name])
+            for place, formal in enumerate(version.outputs)
+            if formal.name in self.output_types
         )
+        return Case(
+            version.domain,
+            version.op,
+            version.since_version,
+            tuple(inputs),
+            dict(self.attributes),
+            outputs,
+            first,
+            around,
+            declared,
+        )
+
+
+class Sampled(Draw):
+    """A draw without hypothesis: nothing to shrink, and a hundred times as fast."""
+
+    def __init__(self, source: random.Random, version: OperatorVersion) -> None:
+        self._source = source
+        super().__init__(lambda _: None, version, special=False)
+
+    def choose(self, options: Sequence[T]) -> T:
+        """One of ``options``."""
+        return self._source.choice(options)
+
+    def integer(self, low: int, high: int) -> int:
+        """An integer from ``low`` to ``high``, both included."""
+        return self._source.randint(low, high)
+
+    def flag(self) -> bool:
+        """False or True."""
+        return self._source.random() < 0.5
+
+    def permuted(self, items: Sequence[T]) -> list[T]:
+        """A permutation of ``items``."""
+        return self._source.sample(items, len(items))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from onnx2torch_mlir.hosting import OnnxruntimeSession
+from tools.fuzz_ops.buffers import run_shared, shared_by
 from tools.fuzz_ops.case import Case
 from tools.fuzz_ops.properties import formula_of
 from tools.fuzz_ops.restate import detour, restated
@@ -58,6 +59,9 @@ def oracle(case: Case) -> Oracle:
 
 def _plain(case: Case) -> Oracle | None:
     try:
+        if shared_by(case):
+            name, results = run_shared(case)
+            return Oracle(name, case, [Wanted(value) for value in results])
         session = OnnxruntimeSession(case.model())
         return Oracle(session.name, case, [Wanted(value) for value in session.run(case.feeds())])
     except Exception:

@@ -112,7 +112,7 @@ def widened(case: Case) -> Iterator[Case]:
     if version is None or case.around != Surroundings():
         return
     formals = _formals(version.inputs, len(case.inputs))
-    drawn = _drawn(case, version)
+    drawn = drawn_types(case, version)
     kept = {formal.type for formal in version.outputs} if re.fullmatch(_BY_TYPE, case.op) else set()
     options = []
     for name, kind in drawn.items():
@@ -147,7 +147,7 @@ def _formals(formals: Sequence[Formal], count: int) -> list[Formal]:
     return [*formals, *last * (count - len(formals))]
 
 
-def _drawn(case: Case, version: OperatorVersion) -> dict[str, str]:
+def drawn_types(case: Case, version: OperatorVersion) -> dict[str, str]:
     """The type that each type constraint has in ``case``."""
     formals = _formals(version.inputs, len(case.inputs))
     places = [(formal.type, item) for formal, item in zip(formals, case.inputs, strict=False) if item is not None]
@@ -194,7 +194,7 @@ def declared(case: Case) -> list[np.dtype[Any] | None]:
     version = _version(case)
     if all(found) or version is None or case.around.results:
         return found
-    drawn = _drawn(case, version)
+    drawn = drawn_types(case, version)
     formals = _formals(version.outputs, len(case.outputs))
     types = [formal.type for formal, wanted in zip(formals, case.outputs, strict=False) if wanted]
     names = [kind[7:-1] if kind.startswith("tensor(") else drawn.get(kind, "") for kind in types]

@@ -110,6 +110,14 @@ def test_a_buffer_is_a_past_with_room_behind_it(op, beams):
     holds(op, *inputs, outputs=3, expected=[output, *presents], num_heads=N, **attributes)
 
 
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_keys_of_an_encoder_get_no_bias(ranks):
+    shape = (B, 1, N * H) if ranks == 3 else (B, N, L, H)
+    bias = floats(3 * N * H)
+    inputs = [floats(B, 1, N * H), floats(*shape), floats(*shape), *NO * 7, bias]
+    holds("DecoderMaskedMultiHeadAttention", *inputs, num_heads=N, scale=0.3)
+
+
 def test_scores_of_multi_head_attention():
     model = node_model(
         "MultiHeadAttention", [QUERY, KEY, VALUE, None, ints(2, 3)], opset=1, domain="com.microsoft", outputs=4, num_heads=N

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
 from tests.domains.com_microsoft.test_attention import NO, floats, holds, ints, narrow
@@ -26,6 +27,11 @@ TABLES: list[Array | None] = [floats(32, 8), floats(32, 8)]
 FULL, PADDED = [ints(3, 3), np.array(S, np.int32)], [ints(3, 1), np.array(S, np.int32)]
 IN_ROOM, BEHIND = [ints(3, 4), np.array(5, np.int32)], [ints(3, 6), np.array(7, np.int32)]
 
+WINDOW = {"sliding_window_cache": 1, "local_window_size": 3}
+"""Rows of the cache that hold no step onnxruntime leaves unwritten: here all hold one."""
+SHORT = [floats(B, K, S, H), floats(B, K, S, H)]
+FULL_WINDOW = [ints(9, 9), np.array(10, np.int32)]
+
 CASES: dict[str, tuple[list[Array | None], dict[str, Any]]] = {
     "first call, one batch shorter": ([*FIRST, None, None, *PADDED], {}),
     "first call into room": ([*FIRST, *PAST, *PADDED], {}),
@@ -43,6 +49,10 @@ CASES: dict[str, tuple[list[Array | None], dict[str, Any]]] = {
     "sinks": ([*FIRST, None, None, *FULL, *NO * 4, floats(N)], {}),
     "smooth, window": ([*FIRST, None, None, *PADDED], {"smooth_softmax": 1, "local_window_size": 2}),
     "not causal": ([*NEXT, *PAST, *IN_ROOM], {"causal": 0}),
+    "last step that a window has room for": ([*NEXT, *PAST, ints(5, 5), np.array(6, np.int32)], WINDOW),
+    "first call into a window": ([*FIRST, *SHORT, *FULL], WINDOW),
+    "steps evicted": ([*NEXT, *PAST, *FULL_WINDOW, *TABLES, None, floats(1, N, 1, 10)], {"do_rotary": 1, **WINDOW}),
+    "several steps, others evicted": ([*ONE, *ONE_PAST, ints(13), ints(14), *NO * 3, floats(1, 1, S, 14)], WINDOW),
     "half precision": (narrow(*NEXT, *PAST, *IN_ROOM, *TABLES), {"do_rotary": 1}),
     "as many keys": ([FIRST[0], floats(B, S, N * H), floats(B, S, N * H), None, None, *FULL], {"kv_num_heads": N}),
 }
@@ -69,6 +79,12 @@ def test_caches_of_few_bits(kind, bits):
 def test_scores_and_weights(mode):
     inputs = [*FIRST, None, None, *FULL]
     holds("GroupQueryAttention", *inputs, outputs=4, num_heads=N, kv_num_heads=K, qk_output=mode, softcap=1.5, expected=None)
+
+
+def test_a_past_without_a_present_is_refused():
+    """onnxruntime then reads no past, without a word."""
+    with pytest.raises(Refusal, match="present"):
+        holds("GroupQueryAttention", *NEXT, *PAST, *IN_ROOM, num_heads=N, kv_num_heads=K, expected=[None])
 
 
 DECODER = """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from types import ModuleType
 
 from tools.fuzz_ops.draw import Draw
-from tools.fuzz_ops.strategies.contrib import attention, fused, others, quantized, weights
+from tools.fuzz_ops.strategies.contrib import attention, caches, fused, others, quantized, recurrent, weights
 
-_MODULES: tuple[ModuleType, ...] = (attention, fused, others, quantized, weights)
+_MODULES: tuple[ModuleType, ...] = (attention, caches, fused, others, quantized, recurrent, weights)
 
 STRATEGIES: dict[str, Callable[[Draw], None]] = {
     op: strategy for module in _MODULES for op, strategy in module.STRATEGIES.items()

@@ -1,4 +1,4 @@
-"""Attention as onnxruntime fuses it, with masks, caches and rotary positions, and what generation of text needs beside it."""
+"""Attention as onnxruntime fuses it, with masks and rotary positions, and what generation of text needs beside it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 
 from tools.fuzz_ops.draw import Draw
 
-_FLOATS = ("float", "float16")
+FLOATS = ("float", "float16")
 
 
-def _mask(d: Draw, name: str, batch: int, steps: int, keys: int, *, starts: bool = False) -> None:
+def mask(d: Draw, name: str, batch: int, steps: int, keys: int, *, starts: bool = False) -> None:
     """None, ends, a mask of keys or one of queries and keys; every query sees a key."""
     kind = d.choose(("none", "ends", "keys", "both") + (("starts",) if starts else ()))
     if kind == "none" or not keys:
@@ -28,6 +28,10 @@ def multi_head(d: Draw) -> None:
     """MultiHeadAttention: masks, biases, a past, keys of another length and with heads of their own."""
     batch, steps, heads, size = d.size(1, 3), d.size(1, 5), d.integer(1, 3), d.size(1, 5)
     past = d.size(0, 4) if d.one_in(3) else None
+    room = past + d.integer(1, 4) if past is not None and d.flag() else 0
+    if room:
+        # Into a buffer the kernel writes one step only.
+        steps = 1
     own = past is not None or d.flag()
     keys, value_size = (steps, size) if own else (d.size(1, 5), d.size(1, 5))
     headed = not own and d.one_in(4)
@@ -36,7 +40,7 @@ def multi_head(d: Draw) -> None:
     d.attribute("unidirectional", 1, 0)
     d.attribute("mask_filter_value", -3.0)
     d.broadcasts = True
-    d.tensor("query", (batch, steps, heads * size), low=-2, high=2, only=_FLOATS)
+    d.tensor("query", (batch, steps, heads * size), low=-2, high=2, only=FLOATS)
     value_size = size if headed else value_size
     for name, width in (("key", size), ("value", value_size)):
         d.tensor(name, (batch, heads, keys, width) if headed else (batch, keys, heads * width), low=-2, high=2)
@@ -45,15 +49,23 @@ def multi_head(d: Draw) -> None:
     else:
         d.give("bias", None)
     total = keys + (past or 0)
-    _mask(d, "key_padding_mask", batch, steps, total)
+    mask(d, "key_padding_mask", batch, steps, total)
     if d.flag():
         d.tensor("attention_bias", (d.choose((batch, 1)), d.choose((heads, 1)), steps, total), low=-2, high=2)
     else:
         d.give("attention_bias", None)
     if past is not None:
         for name in ("past_key", "past_value"):
-            d.tensor(name, (batch, heads, past, size), low=-2, high=2)
+            d.tensor(name, (batch, heads, room or past, size), low=-2, high=2, known=False if room else None)
+    if past is not None and room:
+        d.give("past_sequence_length", np.array([past], np.int32))
+        if d.flag():
+            beams = d.choose([count for count in (1, 2, 3) if batch % count == 0])
+            d.give("cache_indirection", d.indices("int32", (batch // beams, beams, room), beams, negative=False))
     d.outputs = (True, True, True) if past is not None else (True,)
+    if d.dtype("T") == "float" and d.one_in(4):
+        d.output_types["qk"] = "float"
+        d.outputs = (True, past is not None, past is not None, True)
 
 
 def attention(d: Draw) -> None:
@@ -70,15 +82,20 @@ def attention(d: Draw) -> None:
     d.attribute("unidirectional", 1, 0)
     d.attribute("mask_filter_value", -3.0)
     d.broadcasts = True
-    d.tensor("input", (batch, steps, width), low=-2, high=2, only=_FLOATS)
+    d.tensor("input", (batch, steps, width), low=-2, high=2, only=FLOATS)
     d.tensor("weights", (width, whole), low=-1, high=1, known=d.flag())
     d.tensor("bias", (whole,), low=-1, high=1, known=d.flag())
-    _mask(d, "mask_index", batch, steps, steps + (past or 0), starts=True)
+    mask(d, "mask_index", batch, steps, steps + (past or 0), starts=True)
+    d.attribute("rotary_embedding_dim", 32)
+    d.attribute("past_present_share_buffer", *((1, 0) if past is None else (0,)))
     if past is not None:
         d.tensor("past", (2, batch, heads, past, size), low=-2, high=2)
     elif d.flag():
         d.give("past", None)
         d.tensor("attention_bias", (d.choose((batch, 1)), d.choose((heads, 1)), steps, steps), low=-2, high=2)
+    if d.one_in(4):
+        # It counts for nothing where past and present are no shared buffer.
+        d.give("past_sequence_length", np.array([past or 0], np.int32))
     d.outputs = (True, True) if past is not None or (size == value_size and d.flag()) else (True,)
 
 
@@ -88,6 +105,10 @@ def quantized(d: Draw) -> None:
     past = d.size(1, 4) if d.one_in(3) else None
     d.attributes["num_heads"] = heads
     d.attribute("unidirectional", 1, 0)
+    d.attribute("mask_filter_value", -3.0)
+    d.attribute("scale", 0.5)
+    d.attribute("do_rotary", 1, 0)
+    d.attribute("past_present_share_buffer", 0)
     columns = 3 * heads * size
     each = () if d.flag() else (columns,)
     d.tensor("input", (batch, steps, width), only=("uint8",))
@@ -97,7 +118,7 @@ def quantized(d: Draw) -> None:
     d.tensor("bias", (columns,), low=-1, high=1, only=("float",))
     d.tensor("input_scale", (), low=0.001, high=0.01)
     d.tensor("weight_scale", each, low=0.001, high=0.01)
-    _mask(d, "mask_index", batch, steps, steps + (past or 0), starts=True)
+    mask(d, "mask_index", batch, steps, steps + (past or 0), starts=True)
     if d.flag():
         d.give("input_zero_point", d.indices("uint8", (), 255, negative=False))
         d.give("weight_zero_point", d.indices(d.dtype("T2"), each, 9, negative=False))
@@ -109,62 +130,20 @@ def quantized(d: Draw) -> None:
     d.outputs = (True, True) if past is not None else (True,)
 
 
-def group_query(d: Draw) -> None:
-    """GroupQueryAttention: first calls and steps, caches with and without room, rotary positions, windows, sinks."""
-    kv_heads, group, size = d.integer(1, 2), d.integer(1, 3), d.choose((16, 32, 8))
-    heads, batch = kv_heads * group, d.size(1, 3)
-    first = d.flag()
-    room = d.size(1, 7)
-    steps = d.size(1, 5) if first else 1
-    lengths = d.indices("int32", (batch,), steps if first else room, negative=False)
-    cached = not first or d.flag()
-    total = steps if first else d.choose((int(lengths.max()) + 1, room))
-    if not first and d.flag():
-        total, lengths = room + 1, d.indices("int32", (batch,), room + 1, negative=False)
-    d.attributes |= {"num_heads": heads, "kv_num_heads": kv_heads}
-    d.attribute("scale", 0.2)
-    d.attribute("softcap", 2.0, 0.0)
-    d.attribute("smooth_softmax", 1, 0)
-    if d.attribute("causal", 0, 1) != 0:
-        d.attribute("local_window_size", 2, 1, -1)
-    d.broadcasts = True
-    packed = d.flag()
-    widths = ((heads + 2 * kv_heads) * size,) if packed else (heads * size, kv_heads * size, kv_heads * size)
-    for name, width in zip(("query", "key", "value"), widths, strict=False):
-        d.tensor(name, (batch, steps, width), low=-2, high=2, only=_FLOATS)
-    if cached:
-        kind = d.dtype("T")
-        for name in ("past_key", "past_value"):
-            d.give(name, d.array(kind, (batch, kv_heads, room, size), -2, 2))
-    d.give("seqlens_k", lengths)
-    d.give("total_sequence_length", np.array(total, np.int32))
-    if size % 16 == 0 and d.flag():
-        d.attributes["do_rotary"] = 1
-        d.attribute("rotary_interleaved", 1, 0)
-        rows, angles = total + steps + 3, d.choose((size // 2, 8))
-        for name in ("cos_cache", "sin_cache"):
-            d.tensor(name, (rows, angles), low=-1, high=1)
-        if d.flag():
-            d.give("position_ids", d.indices("int64", (batch, steps), 4, negative=False))
-    if d.one_in(3):
-        d.tensor("attention_bias", (d.choose((batch, 1)), d.choose((heads, 1)), steps, total), low=-2, high=2)
-    if d.one_in(3):
-        d.tensor("head_sink", (heads,), low=-2, high=2)
-    d.outputs = (True, True, True)
-
-
 def rotary(d: Draw) -> None:
     """RotaryEmbedding and MRotaryEmbedding: whole and partial heads, both layouts, positions of all kinds."""
     batch, heads, steps, half = d.size(1, 3), d.integer(1, 3), d.size(1, 5), d.integer(1, 5)
     three = d.version.op == "MRotaryEmbedding"
     turned = d.integer(1, half) if d.flag() else half
-    packed = d.flag()
     if turned != half:
         d.attributes["rotary_embedding_dim"] = 2 * turned
-    if turned != half or three or d.flag():
+    packed = d.flag()
+    if turned != half or (three and packed) or d.flag():
         d.attributes["num_heads"] = heads
     d.attribute("interleaved", 1, 0)
-    d.tensor("input", (batch, steps, heads * 2 * half) if packed else (batch, heads, steps, 2 * half), only=_FLOATS)
+    d.attribute("is_packed_batching", 1, 0)
+    d.attribute("scale", 0.5, 1.0)
+    d.tensor("input", (batch, steps, heads * 2 * half) if packed else (batch, heads, steps, 2 * half), only=FLOATS)
     rows = steps + d.integer(0, 3)
     if three:
         height = d.integer(0, turned)
@@ -187,6 +166,7 @@ def linear(d: Draw) -> None:
     rule = d.attribute("update_rule", "linear", "gated", "delta", "gated_delta") or "gated_delta"
     d.attributes |= {"q_num_heads": queries, "kv_num_heads": keys}
     d.attribute("scale", 0.5)
+    d.attribute("chunk_size", 2, 16)
     d.tensor("query", (batch, steps, queries * size), low=-1, high=1, only=("float",))
     d.tensor("key", (batch, steps, keys * size), low=-0.5, high=0.5)
     d.tensor("value", (batch, steps, keys * value_size), low=-1, high=1)
@@ -208,7 +188,7 @@ def linear(d: Draw) -> None:
 def gate(d: Draw) -> None:
     """LinearAttentionGate: with and without the second output."""
     shape = (d.size(1, 3), d.size(1, 5), d.size(1, 4))
-    d.tensor("a", shape, only=_FLOATS)
+    d.tensor("a", shape, only=FLOATS)
     d.tensor("dt_bias", shape[2:], low=-2, high=2)
     d.tensor("decay_scale", shape[2:], low=-2, high=0)
     if d.flag():
@@ -221,6 +201,7 @@ def causal_convolution(d: Draw) -> None:
     batch, length, kernel = d.size(1, 3), d.size(1, 7), d.size(1, 4)
     channels: tuple[int, ...] = (d.size(1, 4),)
     last = d.attribute("channels_last", 1, 0)
+    d.attribute("ndim", 1)
     if last and d.flag():
         channels = (*channels, d.size(1, 3))
     before = (kernel - 1) * (d.attribute("dilation", 2, 1, 3) or 1)
@@ -258,7 +239,6 @@ STRATEGIES = {
     "Attention": attention,
     "CausalConvWithState": causal_convolution,
     "DynamicTimeWarping": path,
-    "GroupQueryAttention": group_query,
     "LinearAttention": linear,
     "LinearAttentionGate": gate,
     "MRotaryEmbedding": rotary,

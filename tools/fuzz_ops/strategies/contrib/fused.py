@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tools.fuzz_ops.draw import Draw
-from tools.fuzz_ops.strategies.windows import window
+from tools.fuzz_ops.strategies.windows import Window, window
 
 
 def skip_norm(d: Draw) -> None:
@@ -22,8 +22,8 @@ def skip_norm(d: Draw) -> None:
         else:
             d.give(name, None)
     d.attribute("epsilon", 1e-3, 1e-5)
-    if d.flag():
-        d.outputs = (True, False, False, True)
+    summed, told = d.flag(), d.one_in(4)
+    d.outputs = (True, told, told, summed)
 
 
 def embed_norm(d: Draw) -> None:
@@ -45,7 +45,9 @@ def embed_norm(d: Draw) -> None:
     if placed:
         d.give("position_ids", d.indices("int32", (d.choose((batch, 1)), length), places, negative=False))
     d.attribute("epsilon", 1e-3)
-    d.outputs = (True, True, d.flag())
+    kind = d.attribute("mask_index_type", 0, 1)
+    # Without a mask onnxruntime leaves the counts unwritten, unless the type says that there are none.
+    d.outputs = (True, d.flag() and kind != 0, d.flag())
 
 
 def gelu(d: Draw) -> None:
@@ -81,7 +83,12 @@ def fused_conv(d: Draw) -> None:
     else:
         d.give("B", None)
     if d.flag():
-        d.tensor("Z", (batch, group * filters, *_places(d, found.image, found.kernel)), low=-4, high=4)
+        d.tensor("Z", (batch, group * filters, *sizes_of(d, found)), low=-4, high=4)
+    activation(d)
+
+
+def activation(d: Draw) -> None:
+    """What follows a convolution, or nothing."""
     name = d.choose(("", *_OF_CONV))
     if name:
         d.attributes["activation"] = name
@@ -89,9 +96,9 @@ def fused_conv(d: Draw) -> None:
             d.attributes["activation_params"] = [0.3, 1.5][: _OF_CONV[name]]
 
 
-def _places(d: Draw, image: list[int], kernel: list[int]) -> list[int]:
+def sizes_of(d: Draw, found: Window) -> list[int]:
     """The sizes of what the drawn window gives."""
-    rank = len(image)
+    image, kernel, rank = found.image, found.kernel, len(found.image)
     strides, dilations = (d.attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
     if str(d.attributes.get("auto_pad", "")).startswith("SAME"):
         return [-(-size // stride) for size, stride in zip(image, strides, strict=True)]
@@ -119,7 +126,9 @@ def fused_gemm(d: Draw) -> None:
     d.attribute("beta", 0.5, 0.0)
     if d.flag():
         d.tensor("C", d.broadcastable((rows, columns)), low=-4, high=4)
-    name = d.choose(tuple(_OF_GEMM))
+    name = d.choose(("", *_OF_GEMM))
+    if not name:
+        return
     d.attributes["activation"] = name
     for word, number in zip(_OF_GEMM[name].split(), (0.3, 0.7), strict=False):
         d.attributes[f"activation_{word}"] = number

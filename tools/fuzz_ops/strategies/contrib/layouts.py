@@ -7,6 +7,7 @@ import numpy as np
 from onnx2torch_mlir.domains.com_microsoft_nchwc.blocks import of_this_machine
 from tools.fuzz_ops.draw import Draw
 from tools.fuzz_ops.strategies.algebra import layer_norm
+from tools.fuzz_ops.strategies.contrib.fused import activation, sizes_of
 from tools.fuzz_ops.strategies.windows import window
 
 
@@ -38,12 +39,16 @@ def conv(d: Draw) -> None:
     }[kind]
     if group > 1:
         d.attributes["group"] = group
-    d.tensor("X", (d.size(1, 2), channels, *found.image), low=-2, high=2, fixed=(1,))
+    batch, places = d.size(1, 2), sizes_of(d, found)
+    d.tensor("X", (batch, channels, *found.image), low=-2, high=2, fixed=(1,))
     d.tensor("W", (filters, inner, *found.kernel), low=-1, high=1, known=True)
     if d.flag():
         d.tensor("B", (filters,), low=-2, high=2, known=d.flag())
+    else:
+        d.give("B", None)
     if d.flag():
-        d.attributes["activation"] = d.choose(("Relu", "Sigmoid", "Tanh"))
+        d.tensor("Sum", (batch, filters, *places), low=-2, high=2, fixed=(1,))
+    activation(d)
 
 
 def pool(d: Draw) -> None:
@@ -51,6 +56,7 @@ def pool(d: Draw) -> None:
     found = window(d, 2, kernel_attribute=True, ceil=True)
     d.attributes["kernel_shape"] = found.kernel
     d.attribute("count_include_pad", 1, 0)
+    d.attribute("storage_order", 1, 0)
     d.tensor("X", (d.size(1, 3), of_this_machine() * d.integer(1, 2), *found.image), low=-4, high=4, fixed=(1,))
 
 
@@ -65,7 +71,8 @@ def upsample(d: Draw) -> None:
     mode = d.attribute("mode", "linear", "nearest")
     if mode == "linear":
         d.attribute("coordinate_transformation_mode", "half_pixel", "align_corners", "asymmetric")
-    d.attributes["scales"] = [1, 1, d.integer(1, 3), d.integer(1, 3)]
+    if d.one_in(3):
+        d.attributes["scales"] = [1, 1, d.integer(1, 3), d.integer(1, 3)]
     d.tensor("X", (d.size(1, 2), of_this_machine(), d.integer(2, 5), d.integer(2, 5)), low=-4, high=4, fixed=(1,))
 
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tools.fuzz_ops.draw import Draw
 from tools.fuzz_ops.strategies.windows import window
+
+
+def _anything(d: Draw, name: str, shape: Sequence[int]) -> None:
+    """A tensor of any type, strings too."""
+    if d.one_in(8):
+        d.give(name, d.words(shape, ("", "a", "bc", "a longer one")), known=False)
+    else:
+        d.tensor(name, shape)
 
 
 def scaled_silu(d: Draw) -> None:
@@ -87,23 +97,33 @@ def engram_gate(d: Draw) -> None:
 def conv_transpose(d: Draw) -> None:
     """ConvTransposeWithDynamicPads: pads that arrive at run time."""
     rank = d.integer(1, 2)
-    kernel, strides = [d.integer(1, 3) for _ in range(rank)], [d.integer(1, 3) for _ in range(rank)]
-    channels, filters = d.integer(1, 3), d.integer(1, 3)
-    d.attributes["kernel_shape"], d.attributes["strides"] = kernel, strides
+    kernel, ones = [d.integer(1, 3) for _ in range(rank)], [1] * rank
+    strides = [d.integer(1, 3) for _ in range(rank)] if d.flag() else ones
+    dilations = [d.integer(1, 2) for _ in range(rank)] if d.flag() else ones
+    channels, filters, group = d.integer(1, 3), d.integer(1, 3), d.choose((1, 1, 2))
+    for name, numbers in (("strides", strides), ("dilations", dilations)):
+        if numbers != ones:
+            d.attributes[name] = numbers
+    if group > 1:
+        d.attributes["group"] = group
+    if d.symbolic != "no" or d.flag():
+        d.attributes["kernel_shape"] = kernel
     if d.one_in(3):
         d.attributes["output_padding"] = [d.integer(0, stride - 1) for stride in strides]
-    d.tensor("X", (d.size(1, 2), channels, *(d.integer(2, 6) for _ in range(rank))), low=-4, high=4, only=("float",))
-    d.tensor("W", (channels, filters, *kernel), low=-2, high=2, known=d.flag())
+    d.attribute("auto_pad", "SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET")
+    d.tensor("X", (d.size(1, 2), group * channels, *(d.integer(2, 6) for _ in range(rank))), low=-4, high=4, only=("float",))
+    d.tensor("W", (group * channels, filters, *kernel), low=-2, high=2, known=d.flag())
     pads = [d.integer(0, (size - 1) // 2) for size in (*kernel, *kernel)]
     d.give("Pads", np.array(pads, np.int64), known=d.flag(), static=True)
     if d.flag():
-        d.tensor("B", (filters,), low=-2, high=2)
+        d.tensor("B", (group * filters,), low=-2, high=2)
 
 
 def masked_pool(d: Draw) -> None:
     """MaxpoolWithMask: a mask of one plane."""
     found = window(d, d.integer(1, 3), kernel_attribute=True)
     d.attributes["kernel_shape"] = found.kernel
+    d.attribute("storage_order", 1, 0)
     d.broadcasts = True
     d.tensor("X", (d.size(1, 3), d.size(1, 3), *found.image), low=-4, high=4)
     d.give("M", np.minimum(d.indices("int32", (1, 1, *found.image), 5, negative=False), 1).astype(np.int32))
@@ -113,6 +133,8 @@ def word_embedding(d: Draw) -> None:
     """WordConvEmbedding: words of one letter and more."""
     words, letters, size, known = d.size(1, 5), d.integer(3, 7), d.integer(1, 4), d.integer(2, 8)
     width, filters = d.integer(1, 3), d.integer(1, 4)
+    for name, number in (("char_embedding_size", size), ("conv_window_size", width), ("embedding_size", filters)):
+        d.attribute(name, number)
     lengths = 1 + d.indices("int32", (words, 1), letters, negative=False)
     given = 1 + d.indices("int32", (words, letters), known - 1, negative=False)
     d.give("Sequence", np.where(np.arange(letters) < lengths, given, 0).astype(np.int32))
@@ -124,7 +146,7 @@ def word_embedding(d: Draw) -> None:
 def expand_dims(d: Draw) -> None:
     """ExpandDims: every axis of the result."""
     shape = d.shape(0, 4)
-    d.tensor("X", shape)
+    _anything(d, "X", shape)
     d.give("axis", np.array(d.integer(-len(shape) - 1, len(shape)), np.int32), known=True)
 
 
@@ -164,7 +186,7 @@ def gather_nd(d: Draw) -> None:
     depth = d.integer(1, len(shape))
     where = d.shape(0, 2)
     columns = [d.indices(d.dtype("Tind"), where, shape[index]) for index in range(depth)]
-    d.tensor("data", shape)
+    _anything(d, "data", shape)
     d.give("indices", np.stack(columns, -1), static_last=True)
 
 
@@ -226,7 +248,7 @@ def murmur_hash(d: Draw) -> None:
     """MurmurHash3: signed and unsigned, seeds."""
     d.attribute("positive", 0, 1)
     d.attribute("seed", 7, 2**31)
-    d.tensor("X", d.shape(0, 3))
+    _anything(d, "X", d.shape(0, 3))
 
 
 def ngram_hash(d: Draw) -> None:
@@ -264,7 +286,7 @@ def bifurcation(d: Draw) -> None:
     """BifurcationDetector: predictions that agree for a while, n-grams of several sizes."""
     length = d.integer(1, 9)
     least = d.attribute("min_ngram_size", 1, 2) or 1
-    d.attributes["max_ngram_size"] = least + d.integer(0, 2)
+    d.attribute("max_ngram_size", least, least + 1, least + 2)
     source = d.indices("int64", (length,), 4, negative=False)
     start = d.integer(0, length)
     d.give("src_tokens", source)

@@ -20,8 +20,13 @@ def _zero(d: Draw, name: str, dtype: str, shape: Sequence[int] = (), *, alike: b
 
 
 def _parameters(d: Draw, prefix: str, dtype: str) -> None:
+    """A scale, and where it is optional perhaps no zero point."""
     _scale(d, f"{prefix}_scale")
-    _zero(d, f"{prefix}_zero_point", dtype)
+    name = f"{prefix}_zero_point"
+    if d.formal(name).kind == "optional" and d.one_in(3):
+        d.give(name, None)
+    else:
+        _zero(d, name, dtype)
 
 
 def _matrices(d: Draw) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -92,8 +97,7 @@ def of_one(d: Draw) -> None:
     dtype = d.dtype("T")
     d.give("X", d.array(dtype, d.shape(0, 4)))
     _parameters(d, "X", dtype)
-    _scale(d, "Y_scale", (), 0.004, 0.3)
-    _zero(d, "Y_zero_point", dtype)
+    _parameters(d, "Y", dtype)
     d.attribute("alpha", 0.2, -0.5)
 
 
@@ -103,11 +107,14 @@ def softmax(d: Draw) -> None:
     shape = d.shape(1, 4, smallest=2)
     d.give("X", d.array(dtype, shape))
     _scale(d, "X_scale", (), 0.01, 0.3)
-    _zero(d, "x_zero_point", dtype)
+    if d.one_in(3):
+        d.give("x_zero_point", None)
+    else:
+        _zero(d, "x_zero_point", dtype)
     _scale(d, "y_scale", (), 0.0039, 0.02)
     _zero(d, "y_zero_point", dtype)
     d.attributes["opset"] = d.choose((13, 12))
-    d.attributes["axis"] = d.axis(len(shape))
+    d.attribute("axis", d.axis(len(shape)))
 
 
 def concat(d: Draw) -> None:
@@ -148,7 +155,8 @@ def linear(d: Draw) -> None:
         kind = d.dtype("T2", ("uint8", "int8", "uint16", "int16", "uint4", "int4"))
         d.give("x", d.array("float", shape, -20, 20))
         _scale(d, "y_scale", own)
-        _zero(d, "y_zero_point", kind, own)
+        if kind != "uint8" or d.flag():
+            _zero(d, "y_zero_point", kind, own)
         return
     kind = d.dtype("T1")
     d.give("x", d.array(kind, shape))
@@ -165,8 +173,7 @@ def _turned(d: Draw, shape: Sequence[int]) -> tuple[int, ...]:
 
 def conv(d: Draw) -> None:
     """QLinearConv with the channels first or last."""
-    found = window(d, 2, kernel_attribute=True)
-    d.attributes.pop("dilations", None)
+    found = window(d, 2, kernel_attribute=False)
     group, per_group, filters = d.integer(1, 2), d.integer(1, 3), d.integer(1, 3)
     if group > 1:
         d.attributes["group"] = group
@@ -206,6 +213,8 @@ def lstm(d: Draw) -> None:
     d.attribute("input_forget", 1)
     if d.flag():
         d.attributes["clip"] = 1.5
+    if d.one_in(3):
+        _activations(d, directions)
     kind = d.dtype("T2")
     d.give("X", d.array("float", (steps, 1, inputs), -2, 2))
     for name, rows in (("W", inputs), ("R", hidden)):
@@ -226,7 +235,24 @@ def lstm(d: Draw) -> None:
             d.give(f"{name}_zero_point", np.zeros(wide, np.int8), known=d.flag(), static=True)
         else:
             _zero(d, f"{name}_zero_point", kind, wide, alike=True)
-    d.outputs = (True, True, True)
+    d.outputs = d.choose(((True, True, True), (True,), (False, True, True), (True, False, True)))
+
+
+_OF_RECURRENT = {
+    **dict.fromkeys(("Sigmoid", "Tanh", "Relu", "Softsign", "Softplus"), ()),
+    **dict.fromkeys(("LeakyRelu", "ThresholdedRelu", "Elu"), (0.3,)),
+    **dict.fromkeys(("HardSigmoid", "ScaledTanh", "Affine"), (0.3, 0.7)),
+}
+
+
+def _activations(d: Draw, directions: int) -> None:
+    """Three functions of each direction, with the numbers of those that have some."""
+    chosen = [d.choose(tuple(_OF_RECURRENT)) for _ in range(3 * directions)]
+    d.attributes["activations"] = chosen
+    for place, name in enumerate(("activation_alpha", "activation_beta")):
+        numbers = [_OF_RECURRENT[item][place] for item in chosen if len(_OF_RECURRENT[item]) > place]
+        if numbers:
+            d.attributes[name] = numbers
 
 
 STRATEGIES = {

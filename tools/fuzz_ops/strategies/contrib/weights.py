@@ -20,7 +20,10 @@ def n_bits(d: Draw) -> None:
     blocks = -(-k // block)
     d.attributes |= {"K": k, "N": n, "bits": bits, "block_size": block}
     kind = d.dtype("T1", ("float", "float16"))
-    d.attribute("accuracy_level", 4, 1, 0)
+    if bits == 4 and d.flag():
+        d.attributes.pop("bits")
+    d.attribute("accuracy_level", 4, 3, 2, 1, 0)
+    d.attribute("weight_prepacked", 1, 2, 0)
     d.give("A", d.array(kind, (*d.shape(0, 2, smallest=1), d.size(1, 5), k), -2, 2), known=False)
     d.give("B", _bytes(d, n, blocks, block * bits // 8), known=True)
     d.give("scales", d.array(kind, (n, blocks), 0.01, 0.1), known=True)
@@ -40,7 +43,8 @@ def n_bits(d: Draw) -> None:
 
 def bnb4(d: Draw) -> None:
     """MatMulBnb4: FP4 and NF4."""
-    block, k, n = d.choose((16, 32, 64)), d.integer(1, 90), d.integer(1, 9)
+    block, k, n = d.choose((16, 32, 64, 128, 256)), d.integer(1, 90), d.integer(1, 9)
+    d.attribute("training_mode", 1, 0)
     d.attributes |= {"K": k, "N": n, "block_size": block, "quant_type": d.choose((0, 1))}
     d.give("A", d.array("float", (*d.shape(0, 2, smallest=1), d.size(1, 5), k), -2, 2))
     d.give("B", _bytes(d, (n * k + 1) // 2), known=True)
@@ -48,25 +52,29 @@ def bnb4(d: Draw) -> None:
 
 
 def gather(d: Draw) -> None:
-    """GatherBlockQuantized: packed bytes, integers of 4 bits, float8."""
-    kind = d.dtype("T1", ("uint8", "uint4", "int4", "float8e4m3fn"))
-    block = d.choose((16, 32))
-    shape = [d.size(1, 5), d.size(1, 3), block * d.integer(1, 3)]
-    bits, axis, blocked = 4, 0, len(shape) - 1
+    """GatherBlockQuantized: packed bytes, integers of 4 bits, float8; blocks of every size along every axis."""
+    kind = d.dtype("T1")
+    block, bits = d.attribute("block_size", 16, 32, 64, 256, 128) or 128, 4
+    rank = 3 if kind == "uint8" else d.integer(2, 3)
     if kind == "uint8":
-        bits = d.choose((4, 8, 2))
-        d.attributes["bits"] = bits
-    elif d.flag():
-        axis = 1
-    d.attributes |= {"gather_axis": axis, "quantize_axis": blocked, "block_size": block}
-    blocks = shape[-1] // block
+        bits = d.attribute("bits", 8, 2, 4) or 4
+    # Packed bytes are gathered by rows, and packed along the last axis, which is then the one of the blocks.
+    blocked, axis = (rank - 1, 0) if kind == "uint8" else (d.integer(0, rank - 1), d.integer(0, rank - 1))
+    if axis == blocked:
+        axis = (blocked + 1) % rank
+    shape = [d.size(1, 5) for _ in range(rank)]
+    shape[blocked] = block * d.integer(1, 2) if kind == "uint8" else block * d.integer(0, 1) + d.integer(1, block)
+    for name, place, default in (("gather_axis", axis, 0), ("quantize_axis", blocked, 1)):
+        if place != default or d.flag():
+            d.attributes[name] = place - rank if d.flag() else place
+    blocks = -(-shape[blocked] // block)
     stored = [*shape[:-1], shape[-1] * bits // 8] if kind == "uint8" else shape
-    scales = [*shape[:-1], blocks]
+    scales = [blocks if place == blocked else size for place, size in enumerate(shape)]
     d.give("data", _bytes(d, *stored) if kind == "uint8" else d.array(kind, stored), known=True)
     d.give("indices", d.indices(d.dtype("Tind"), d.shape(0, 2), shape[axis]))
     d.give("scales", d.array(d.dtype("T2", ("float", "float16")), scales, 0.02, 0.5), known=True)
-    if kind != "float8e4m3fn" and d.flag():
-        packed = [*scales[:-1], -(-blocks * bits // 8)]
+    if not kind.startswith("float") and d.flag():
+        packed = [*scales[:-1], -(-scales[-1] * bits // 8)]
         d.give("zero_points", _bytes(d, *packed) if kind == "uint8" else d.array(kind, scales), known=True)
 
 
@@ -87,45 +95,62 @@ def embedding(d: Draw) -> None:
         for name in names:
             left_out = name.startswith("segment") and not segments
             d.give(f"{name}_{suffix}", None if left_out else d.array(dtype, (), low, high), known=True)
+    d.attribute("epsilon", 1e-3)
     d.outputs = (True, True)
 
 
 def experts(d: Draw) -> None:
     """MoE and QMoE: activations, numbers of experts, routing; weights by row or by block."""
-    kind = d.choose(("relu", "gelu", "silu", "identity", "swiglu"))
-    count, hidden, inner, tokens = d.integer(1, 5), 32 * d.integer(1, 2), 16 * d.integer(1, 2), d.size(1, 7)
+    kind = d.attribute("activation_type", "gelu", "silu", "identity", "swiglu", "relu")
+    count, hidden, inner = d.integer(1, 5), 32 * d.integer(1, 2), 16 * d.integer(1, 2)
     fused = 2 if kind == "swiglu" else 1
-    d.attributes |= {"activation_type": kind, "k": d.integer(1, count)}
+    if count == 1 or d.flag():
+        d.attribute("k", 1)
+    else:
+        d.attributes["k"] = d.integer(1, count)
     d.attribute("normalize_routing_weights", 1)
+    d.attribute("use_sparse_mixer", *((1, 0) if d.attributes.get("k") == 2 else (0,)))
     if fused == 2:
         d.attributes["swiglu_fusion"] = 1
         d.attribute("swiglu_limit", 0.7, 7.0)
+    else:
+        # With another number onnxruntime reads behind the results of other activations.
+        d.attribute("swiglu_fusion", 0)
     d.attribute("activation_alpha", 1.702)
     d.attribute("activation_beta", 1.0)
-    d.give("input", d.array("float", (tokens, hidden), -2, 2))
-    d.give("router_probs", d.array("float", (tokens, count), -3, 3))
+    floating = d.dtype("T", ("float", "float16") if d.version.op == "QMoE" else ("float",))
+    rows = d.shape(1, 2, smallest=1)
+    d.give("input", d.array(floating, (*rows, hidden), -2, 2))
+    d.give("router_probs", d.array(floating, (int(np.prod(rows)), count), -3, 3))
     shapes = {"fc1": (count, fused * inner, hidden), "fc2": (count, hidden, inner)}
-    if d.version.op == "MoE":
-        for name, shape in shapes.items():
-            d.give(f"{name}_experts_weights", d.array("float", shape, -1, 1), known=True)
-            d.give(f"{name}_experts_bias", d.array("float", shape[:2], -1, 1) if d.flag() else None, known=True)
+    if d.version.op == "QMoE":
+        _quantized_experts(d, shapes, floating)
+        if d.flag():
+            d.give("router_weights", d.array(floating, (int(np.prod(rows)), count), 0.1, 1))
         return
-    bits, block = d.choose((4, 8, 2)), d.choose((0, 16))
-    d.attributes["expert_weight_bits"] = bits
+    for name, shape in shapes.items():
+        d.give(f"{name}_experts_weights", d.array(floating, shape, -1, 1), known=True)
+        d.give(f"{name}_experts_bias", d.array(floating, shape[:2], -1, 1) if d.flag() else None, known=True)
+
+
+def _quantized_experts(d: Draw, shapes: dict[str, tuple[int, int, int]], floating: str) -> None:
+    """The weights of experts by codes of few bits, with scales and zero points."""
+    bits, block = d.attribute("expert_weight_bits", 8, 2, 4) or 4, d.choose((0, 16, 32, 64, 128))
     d.attribute("accuracy_level", 4, 0)
-    if block:
+    d.attribute("weights_prepacked", 0, -1)
+    if block or d.flag():
         d.attributes["block_size"] = block
+    if d.one_in(4):
+        d.attributes |= {f"{name}_expert_weight_bits": bits for name in ("fc1", "fc2", "fc3") if d.flag()}
     points = d.flag()
-    for name, (_, rows, columns) in shapes.items():
-        blocks = columns // block if block else 1
+    for name, (count, rows, columns) in shapes.items():
+        blocks = -(-columns // block) if block else 1
         d.give(f"{name}_experts_weights", _bytes(d, count, rows, columns * bits // 8), known=True)
         scales = (count, rows, blocks) if block else (count, rows)
-        d.give(f"{name}_scales", d.array("float", scales, 0.001, 0.02), known=True)
-        d.give(f"{name}_experts_bias", d.array("float", (count, rows), -1, 1) if d.flag() else None, known=True)
+        d.give(f"{name}_scales", d.array(floating, scales, 0.001, 0.02), known=True)
+        d.give(f"{name}_experts_bias", d.array(floating, (count, rows), -1, 1) if d.flag() else None, known=True)
         packed = (count, rows, -(-blocks * bits // 8)) if block else (count, -(-rows * bits // 8))
         d.give(f"{name}_zero_points", _bytes(d, *packed) if points else None, known=True)
-    if d.flag():
-        d.give("router_weights", d.array("float", (tokens, count), 0.1, 1))
 
 
 STRATEGIES = {
