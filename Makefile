@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint types architecture specs pages coverage bench bench-huge fuzz corpus clean
+.PHONY: demo test check lint types architecture specs pages coverage bench bench-huge bench-forests fuzz corpus clean
 
 demo: $(STAMP)
 	$(BIN)/python tools/demo.py
@@ -45,6 +45,9 @@ bench: $(STAMP)
 
 bench-huge: $(STAMP)
 	$(BIN)/python tools/bench/huge_weights.py
+
+bench-forests: $(STAMP)
+	$(BIN)/python tools/bench/forests.py
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
