@@ -24,12 +24,9 @@ UNDRAWN: dict[str, dict[str, str]] = {
         "do_rotary given": REFUSED,
     },
     "AttnLSTM": {
-        **{f"{name} left out": REFUSED for name in ("M", "MW", "QW", "V", "hidden_size")},
-        "Y not asked for": "onnxruntime's CPU kernel ends the process without it",
-    },
-    "AttnLSTM": {
         "hidden_size left out": REFUSED,
         **{f"{name} left out": "onnxruntime's CPU kernel ends the process without it" for name in ("QW", "MW", "V", "M")},
+        "Y not asked for": "onnxruntime's CPU kernel ends the process without it",
     },
     "CausalConvWithState": {"ndim=2": REFUSED, "ndim=3": REFUSED, "state_window not the default": REFUSED},
     "ConvTransposeWithDynamicPads": {"Pads left out": REFUSED},

@@ -46,7 +46,7 @@ def attn_lstm(d: Draw) -> None:
     lens = np.array([d.integer(1, rows) for _ in range(batch)], np.int32)
     d.give("memory_seq_lens", lens if d.flag() else None)
     d.give("AW", d.array("float", (count, depth + hidden, seen), -1, 1) if seen else None)
-    d.outputs = d.choose(((True, True, True), (True,), (True, True), (True, False, True), (False, True, True)))
+    d.outputs = d.choose(((True, True, True), (True,), (True, True), (True, False, True)))
 
 
 STRATEGIES = {"AttnLSTM": attn_lstm}
