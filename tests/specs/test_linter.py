@@ -71,6 +71,7 @@ CLEAN = {
     "list default": "- op: MeanVarianceNormalization\n  family: a.b\n  attributes: {axes: [0, 2, 3]}",
     "constants": "- op: Tile\n  since: 6\n  family: a.b\n  constants: [repeats]",
     "function": "- op: Mish\n  function: true",
+    "some values on the host": "- op: Softmax\n  until: 12\n  family: a.b\n  attributes: {axis: 1}\n  hosted: {axis: [0]}",
     "a refusal spans anything": "- op: Clip\n  refuse: later",
 }  # fmt: skip
 
@@ -84,6 +85,7 @@ WRONG = {
     "unknown operator": ("- op: Relux\n  family: a.b", "O2M-S002", "no operator ai.onnx::Relux"),
     "unknown attribute": ("- op: Sin\n  family: a.b\n  attributes: {axis: 1}", "O2M-S002", "no attribute 'axis'"),
     "unknown ignored": ("- op: Sin\n  family: a.b\n  ignore: [axis]", "O2M-S002", "'axis' to ignore"),
+    "unknown on the host": ("- op: Sin\n  family: a.b\n  hosted: {axis: [1]}", "O2M-S002", "'axis' to run on the host"),
     "unknown constant": ("- op: Tile\n  since: 6\n  family: a.b\n  constants: [times]", "O2M-S002", "no input 'times'"),
     "wrong default": (
         "- op: Softmax\n  until: 12\n  family: a.b\n  attributes: {axis: -1}", "O2M-S001", "is 1, not -1"),
