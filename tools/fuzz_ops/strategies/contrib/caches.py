@@ -160,19 +160,14 @@ def sparse(d: Draw) -> None:
     d.give("block_row_indices", rows)
     d.give("block_col_indices", columns)
     d.give("total_sequence_length", np.array(total, np.int32))
-    d.give("key_total_sequence_lengths", np.full(batch, total, np.int32) if first else _lengths(d, batch, total))
+    # Of a batch that is shorter than the longest one onnxruntime gives what is no attention to any of its keys.
+    d.give("key_total_sequence_lengths", np.full(batch, total, np.int32))
     if size % 16 == 0 and d.flag():
         d.attributes["do_rotary"] = 1
         d.attribute("rotary_interleaved", 1, 0)
         for name in ("cos_cache", "sin_cache"):
             d.tensor(name, (room, size // 2), low=-1, high=1)
     d.outputs = (True, True, True)
-
-
-def _lengths(d: Draw, batch: int, most: int) -> Array:
-    found = d.indices("int32", (batch,), most, negative=False) + 1
-    found[0] = most
-    return found
 
 
 STRATEGIES = {
