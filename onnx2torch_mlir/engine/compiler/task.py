@@ -16,6 +16,7 @@ from onnx2torch_mlir.engine.compiler import (
     arguments,
     assertions,
     brain_floats,
+    destinations,
     floats,
     fusion,
     kernels,
@@ -88,6 +89,8 @@ def _to_loops(
         fusion.fuse_pointwise(module)
         _protect_arguments(module)
     passes.run(module, "simplification after fusion", passes.SIMPLIFY, diagnostics)
+    with passes.findings_of("destinations", diagnostics):
+        destinations.separate(module)
     times.stage("fusion")
     passes.run(module, "bufferization", passes.BUFFERIZE, diagnostics)
     with passes.findings_of("layouts", diagnostics):
