@@ -41,6 +41,9 @@ UNDRAWN: dict[str, dict[str, str]] = {
     "MaxpoolWithMask": {"kernel_shape left out": FIXED},
     "MoE": {"fc3_experts_weights given": THIRD, "fc3_experts_bias given": THIRD, "swiglu_fusion=2": REFUSED},
     "MultiHeadAttention": {"key left out": REFUSED, "value left out": REFUSED},
+    "QLinearAdd": {"A_zero_point left out": FIXED, "B_zero_point left out": FIXED},
+    "QLinearAveragePool": {"x_zero_point left out": FIXED},
+    "QLinearMul": {"A_zero_point left out": FIXED, "B_zero_point left out": FIXED},
     "QMoE": {
         **{f"fc3_{name} given": THIRD for name in ("experts_weights", "scales", "experts_bias", "zero_points")},
         **{f"fc{place}_scales left out": "onnxruntime's CPU kernel ends the process without them" for place in (1, 2)},
@@ -48,6 +51,7 @@ UNDRAWN: dict[str, dict[str, str]] = {
         "swiglu_fusion=2": REFUSED,
         "quant_type not the default": "onnxruntime's CPU kernel takes codes of other types for integers",
     },
+    "Upsample": {"scales left out": REFUSED},
     "UnfoldTensor": {"T=string": REFUSED},
     "ReorderOutput": {"channels left out": FIXED},
 }

@@ -71,8 +71,7 @@ def upsample(d: Draw) -> None:
     mode = d.attribute("mode", "linear", "nearest")
     if mode == "linear":
         d.attribute("coordinate_transformation_mode", "half_pixel", "align_corners", "asymmetric")
-    if d.one_in(3):
-        d.attributes["scales"] = [1, 1, d.integer(1, 3), d.integer(1, 3)]
+    d.attributes["scales"] = [1, 1, d.integer(1, 3), d.integer(1, 3)]
     d.tensor("X", (d.size(1, 2), of_this_machine(), d.integer(2, 5), d.integer(2, 5)), low=-4, high=4, fixed=(1,))
 
 

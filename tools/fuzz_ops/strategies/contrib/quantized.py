@@ -20,10 +20,11 @@ def _zero(d: Draw, name: str, dtype: str, shape: Sequence[int] = (), *, alike: b
 
 
 def _parameters(d: Draw, prefix: str, dtype: str) -> None:
-    """A scale, and where it is optional perhaps no zero point."""
+    """A scale, and perhaps no zero point where it is optional, and its place at the end or in an operator of one tensor."""
     _scale(d, f"{prefix}_scale")
     name = f"{prefix}_zero_point"
-    if d.formal(name).kind == "optional" and d.one_in(3):
+    may_lack = d.version.inputs[-1].name == name or d.version.op in ("QLinearLeakyRelu", "QLinearSigmoid")
+    if may_lack and d.formal(name).kind == "optional" and d.one_in(3):
         d.give(name, None)
     else:
         _zero(d, name, dtype)
