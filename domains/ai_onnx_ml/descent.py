@@ -16,7 +16,7 @@ from onnx2torch_mlir.core.builder import ProgramBuilder
 from onnx2torch_mlir.core.named import named_part
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.subprograms import while_loop
-from onnx2torch_mlir.core.tree_ensembles import MIXED, TreeForm, TreeTables
+from onnx2torch_mlir.core.tree_ensembles import FEATURE, FIRST, LEAF, MASK, MIXED, TreeForm, TreeTables
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.domains.ai_onnx_ml.forest import Forest, Mode, Numbers, Paths, Weights
 from onnx2torch_mlir.domains.ai_onnx_ml.rows import require_features
@@ -127,15 +127,18 @@ class Descent:
             thresholds[forest.modes == Mode.BRANCH_MEMBER] = np.nan
             sets, rows = self._sets()
             set_of = _by_slot(rows, inner, leaf, 0)
-        tables = TreeTables(
+        columns = (
             _by_slot(forest.features, inner, leaf, 0),
+            np.where(leaf, slots, trees + 2 * inner),
+            np.where(leaf, ~occupants, 0),
+            _by_slot(self._masks(), inner, leaf, 0),
+        )
+        tables = TreeTables(
+            np.stack(columns, 1).astype(np.int32),
             _by_slot(thresholds, inner, leaf, np.nan, thresholds.dtype),
-            np.where(leaf, slots, trees + 2 * inner).astype(np.int32),
-            np.where(leaf, ~occupants, 0).astype(np.int32),
             self.paths.depths.astype(np.int32),
             weights,
             targets,
-            _by_slot(self._masks(), inner, leaf, 0, np.int8) if masked else None,
             sets,
             set_of,
         )
@@ -197,7 +200,7 @@ def _walked(g: ProgramBuilder, form: TreeForm, x: Value, tables: TreeTables[Valu
             slot = _step(g, form, x, tables, slot)
     else:
         slot = _loop(g, form, x, tables, slot, depth)
-    leaf = pick(g, tables.leaves, slot)
+    leaf = _column(g, pick(g, tables.nodes, slot), LEAF)
     reached = pick(g, tables.weights, leaf)
     if tables.targets is not None:
         return _scattered(g, form, reached, pick(g, tables.targets, leaf), rows, targets)
@@ -226,24 +229,27 @@ def _loop(g: ProgramBuilder, form: TreeForm, x: Value, tables: TreeTables[Value]
 
 
 def _step(g: ProgramBuilder, form: TreeForm, x: Value, tables: TreeTables[Value], slot: Value) -> Value:
-    value = g.call("aten.gather.default", x, 1, g.cast(pick(g, tables.features, slot), torch.int64))
+    node = pick(g, tables.nodes, slot)
+    value = g.call("aten.gather.default", x, 1, _column(g, node, FEATURE))
     threshold = pick(g, tables.thresholds, slot)
-    mask = None if tables.masks is None else g.cast(pick(g, tables.masks, slot), torch.int64)
     if form.comparison != MIXED:
         holds = g.cast(g.binary(form.comparison, value, threshold), torch.int64)
-        if mask is not None:
-            holds = g.where(g.unary("isnan", value), _bit(g, mask, 3), holds)
+        if form.masked:
+            holds = g.where(g.unary("isnan", value), _bit(g, node, 3), holds)
     else:
-        assert mask is not None
         at = g.binary("eq", value, threshold)
         if tables.sets is not None and tables.set_of is not None:
             members = pick(g, tables.sets, pick(g, tables.set_of, slot))
             among = g.call("aten.any.dims", g.binary("eq", members, g.unsqueeze(value, 2)), [2], False)
             at = g.call("aten.logical_or.default", at, among)
         outcome = g.add(g.cast(at, torch.int64), g.mul(g.cast(g.binary("gt", value, threshold), torch.int64), 2))
-        holds = _bit(g, mask, g.where(g.unary("isnan", value), 3, outcome))
-    return g.add(g.cast(pick(g, tables.first, slot), torch.int64), holds)
+        holds = _bit(g, node, g.where(g.unary("isnan", value), 3, outcome))
+    return g.add(_column(g, node, FIRST), holds)
 
 
-def _bit(g: ProgramBuilder, mask: Value, number: Value | int) -> Value:
-    return g.binary("bitwise_and", g.binary("bitwise_right_shift", mask, number), 1)
+def _column(g: ProgramBuilder, node: Value, column: int) -> Value:
+    return g.cast(g.select(node, 2, column), torch.int64)
+
+
+def _bit(g: ProgramBuilder, node: Value, number: Value | int) -> Value:
+    return g.binary("bitwise_and", g.binary("bitwise_right_shift", _column(g, node, MASK), number), 1)

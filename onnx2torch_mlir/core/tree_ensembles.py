@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 COMPARISONS = ("le", "lt", "ge", "gt", "eq")
 MIXED = "mixed"
+FEATURE, FIRST, LEAF, MASK = range(4)
 
 T = TypeVar("T")
 
@@ -51,20 +52,17 @@ class TreeForm:
 class TreeTables(Generic[T]):
     """The operands after the rows [rows, features].
 
-    By slot: ``features`` (int32), ``thresholds`` (of the rows' dtype, NaN in leaves), ``first`` (int32), ``leaves`` (int32:
-    which this is), ``masks`` (int8). ``depths`` (int32) [trees]: the most comparisons in a tree. ``weights`` [leaves, size]
-    and ``targets`` (int32) of the same shape. ``sets`` [count, size], of which ``set_of`` (int32) says the row for a slot; NaN
-    is no member.
+    By slot: ``nodes`` (int32) [slots, 4], its columns `FEATURE`, `FIRST`, `LEAF` (which leaf this is) and `MASK` side by side
+    because a step reads them together, and ``thresholds`` (of the rows' dtype, NaN in leaves). ``depths`` (int32) [trees]: the
+    most comparisons in a tree. ``weights`` [leaves, size] and ``targets`` (int32) of the same shape. ``sets`` [count, size], of
+    which ``set_of`` (int32) says the row for a slot; NaN is no member.
     """
 
-    features: T
+    nodes: T
     thresholds: T
-    first: T
-    leaves: T
     depths: T
     weights: T
     targets: T | None = None
-    masks: T | None = None
     sets: T | None = None
     set_of: T | None = None
 
@@ -75,6 +73,6 @@ class TreeTables(Generic[T]):
     @staticmethod
     def of(form: TreeForm, operands: Sequence[T]) -> TreeTables[T]:
         """Of the operands of a part of this form (what follows them is not taken)."""
-        there = (True,) * 6 + (form.listed, form.masked, form.members, form.members)
+        there = (True,) * 4 + (form.listed, form.members, form.members)
         rest = iter(operands)
         return TreeTables(*(next(rest) if wanted else None for wanted in there))  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
 
-from onnx2torch_mlir.core.tree_ensembles import MIXED, TreeForm, TreeTables
+from onnx2torch_mlir.core.tree_ensembles import FEATURE, FIRST, LEAF, MASK, MIXED, TreeForm, TreeTables
 from onnx2torch_mlir.lowering.context import Context
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.reduction import identity_of
@@ -109,27 +109,30 @@ class _Ensemble:
 
     def _step(self, row: ir.Value, slot: ir.Value) -> ir.Value:
         b, t = self.b, self.tables
-        value = self.ctx.at(self.x, [row, self._read(t.features, [slot])])
+        value = self.ctx.at(self.x, [row, self._node(slot, FEATURE)])
         threshold = self._read(t.thresholds, [slot])
         if self.form.comparison != MIXED:
             holds = b.compare(f"o{self.form.comparison}", value, threshold)
-            if t.masks is not None:
+            if self.form.masked:
                 missing = b.compare("uno", value, value)
-                holds = b.select(missing, self._bit(self.ctx.at(t.masks, [slot]), b.idx(3)), holds)
+                holds = b.select(missing, self._bit(slot, b.idx(3)), holds)
         else:
-            assert t.masks is not None
             at = b.compare("oeq", value, threshold)
             if t.sets is not None and t.set_of is not None:
                 at = b.same("arith.ori", at, self._among(value, slot))
             above = b.compare("ogt", value, threshold)
             outcome = b.select(at, b.idx(1), b.select(above, b.idx(2), b.idx(0)))
             outcome = b.select(b.compare("uno", value, value), b.idx(3), outcome)
-            holds = self._bit(self.ctx.at(t.masks, [slot]), outcome)
+            holds = self._bit(slot, outcome)
         second = b.make("arith.index_castui", b.index, holds)
-        return b.same("arith.addi", self._read(t.first, [slot]), second)
+        return b.same("arith.addi", self._node(slot, FIRST), second)
 
-    def _bit(self, mask: ir.Value, number: ir.Value) -> ir.Value:
+    def _node(self, slot: ir.Value, column: int) -> ir.Value:
+        return self._read(self.tables.nodes, [slot, self.b.idx(column)])
+
+    def _bit(self, slot: ir.Value, number: ir.Value) -> ir.Value:
         b = self.b
+        mask = self.ctx.at(self.tables.nodes, [slot, b.idx(MASK)])
         shifted = b.same("arith.shrui", mask, b.make("arith.index_cast", mask.type, number))
         return b.make("arith.trunci", b.i1, shifted)
 
@@ -150,7 +153,7 @@ class _Ensemble:
     def _add(self, into: ir.Value, row: ir.Value, slot: ir.Value) -> ir.Value:
         """The scores with what the leaf at ``slot`` holds."""
         ctx, b, t = self.ctx, self.b, self.tables
-        leaf = self._read(t.leaves, [slot])
+        leaf = self._node(slot, LEAF)
 
         def one(i: ir.Value, into: ir.Value) -> list[ir.Value]:
             target = i if t.targets is None else self._read(t.targets, [leaf, i])

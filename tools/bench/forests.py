@@ -86,15 +86,15 @@ def forest(grow: Callable[..., tuple[Any, Any]], classes: int, options: argparse
         }
         for name, values in parts.items():
             columns.setdefault(name, []).extend(values.tolist())
-    shape = ["rows", held]
+    shape: list[Any] = ["rows", held]
     outputs = [helper.make_tensor_value_info("scores", TensorProto.FLOAT, shape)]
     more: dict[str, Any] = {"n_targets": 1}
     if classes:
         outputs.insert(0, helper.make_tensor_value_info("labels", TensorProto.INT64, ["rows"]))
         more = {"classlabels_int64s": list(range(classes))}
-    node = helper.make_node(
-        f"TreeEnsemble{kind}", ["x"], [output.name for output in outputs], domain="ai.onnx.ml", **columns, **more
-    )
+    names = [output.name for output in outputs]
+    attributes: dict[str, Any] = {**columns, **more}
+    node = helper.make_node(f"TreeEnsemble{kind}", ["x"], names, domain="ai.onnx.ml", **attributes)
     given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", options.features])
     graph = helper.make_graph([node], "forest", [given], outputs)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
