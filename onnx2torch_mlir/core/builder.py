@@ -19,7 +19,8 @@ import torch
 import torch.fx
 
 from onnx2torch_mlir.core import folding, shapes
-from onnx2torch_mlir.core.dims import DimTable, to_dim
+from onnx2torch_mlir.core.dim_table import DimTable
+from onnx2torch_mlir.core.dims import fits, to_dim
 from onnx2torch_mlir.core.extension import ADDED
 from onnx2torch_mlir.core.nodes import Projection, element_among, keeps_contiguous, overload
 from onnx2torch_mlir.core.primitives import CARRYING, PRIMITIVES
@@ -67,6 +68,7 @@ class ProgramBuilder(Sizing):
         self._asserted: set[sympy.Basic] = set()
         self._full_cache: dict[Any, Value] = {}
         self._size_of: dict[sympy.Basic, sympy.Symbol] = {}
+        self._names_of: dict[sympy.Basic, sympy.Symbol] = {}
 
     # --- inputs and constants -------------------------------------------------------------------------------------
 
@@ -132,13 +134,20 @@ class ProgramBuilder(Sizing):
         folded = folding.fold(self, primitive, args, kwargs)
         if folded is not None:
             return folded
-        result = shapes.infer(self, primitive, args, kwargs)
+        result = self._in_small_sizes(shapes.infer(self, primitive, args, kwargs))
         if primitive == "aten.view.default" and not args[0].contiguous:
             args = (self._contiguous(args[0]), *args[1:])
         value = self.emit(overload(primitive), args, kwargs, result)
         if isinstance(value, Value):
             value.contiguous = keeps_contiguous(primitive, args)
         return value
+
+    def _in_small_sizes(self, result: shapes.Result) -> shapes.Result:
+        if not isinstance(result, shapes.TensorType):
+            return tuple(map(self._in_small_sizes, result))  # type: ignore[arg-type]
+        if all(map(fits, result.shape)):
+            return result
+        return shapes.TensorType(result.dtype, tuple(self.bounded(dim, size=True) for dim in result.shape), result.element)
 
     def _contiguous(self, x: Value) -> Value:
         """``x`` laid out afresh: eager PyTorch cannot view a permuted tensor; lowerings see no difference."""
@@ -199,7 +208,7 @@ class ProgramBuilder(Sizing):
         if isinstance(argument, dict):
             return {key: self.lower_arguments(item) for key, item in argument.items()}
         if isinstance(argument, sympy.Basic):
-            size = self.table.simplify(argument)
+            size = self.simplify(argument)  # type: ignore[arg-type]
             return size if isinstance(size, int) else self.symbols.node(size)
         return argument
 

@@ -1,26 +1,29 @@
 """Sizes: numbers or sympy expressions over named symbols, never guarded on and never specialised to 0 or 1.
 
-The symbols belong to a `torch.fx.experimental.symbolic_shapes.ShapeEnv` as *unbacked* symbols, so that the finished program
-is an ordinary dynamic-shape program; the algebra here works on the expressions directly, which is some ten times cheaper
-than `torch.SymInt` arithmetic and cannot trigger a guard.
+The algebra works on the expressions directly, which is some ten times cheaper than `torch.SymInt` arithmetic and cannot
+trigger a guard. It asks sympy to compare nothing: `signs` decides what is larger. Sizes are kept small by whoever builds
+a program (`sizing`), so that every step here takes a bounded time.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import itertools
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 
 import sympy
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
-from torch.utils._sympy.numbers import int_oo
 
 from onnx2torch_mlir.core.signature import Dim
+from onnx2torch_mlir.core.signs import has_signed, is_nonnegative, is_signed, is_whole, linear_form
+
+__all__ = [
+    "OPAQUE", "ceil_div", "choices", "difference", "equation", "exact_div", "expanded", "fits", "floor_div", "has_signed",
+    "in_parts", "is_nonnegative", "is_signed", "is_whole", "known_equal", "maximum", "minimum", "modulo", "product",
+    "replaced", "slice_length", "stretches", "to_dim",
+]  # fmt: skip
 
 
 def to_dim(value: int | sympy.Expr | torch.SymInt) -> Dim:
@@ -48,9 +51,33 @@ def floor_div(a: Dim, b: Dim) -> Dim:
         return a // b
     if b == 1:
         return a
+    if isinstance(b, int) and b > 0 and not isinstance(a, int):
+        return _floor_div_by_number(a, b)
     a, b = sympy.sympify(a), sympy.sympify(b)
     quotient = _exact_quotient(a, b)
-    return to_dim(FloorDiv(a, b) if quotient is None else quotient)
+    if quotient is not None:
+        return to_dim(quotient)
+    return to_dim(FloorDiv(a, b)) if fits(a) and fits(b) else FloorDiv(a, b, evaluate=False)
+
+
+@functools.lru_cache(maxsize=65536)
+def _floor_div_by_number(a: sympy.Expr, b: int) -> Dim:
+    """What the divisor divides taken out, and common factors; PyTorch's own rules, but for asking sympy for signs."""
+    form = linear_form(a)
+    if any(factor.denominator != 1 for factor in form.values()) or not is_whole(a):
+        return to_dim(FloorDiv(a, sympy.Integer(b)))
+    whole = [(factor.numerator // b) * atom for atom, factor in form.items() if factor.numerator % b == 0]
+    rest = {atom: factor.numerator for atom, factor in form.items() if factor.numerator % b}
+    if not rest:
+        return to_dim(sympy.Add(*whole))
+    common = math.gcd(b, *rest.values())
+    operand = to_dim(sympy.Add(*((factor // common) * atom for atom, factor in rest.items())))
+    divisor = b // common
+    if isinstance(operand, FloorDiv) and isinstance(inner := to_dim(operand.args[1]), int) and inner > 0:
+        return to_dim(sympy.Add(*whole, floor_div(to_dim(operand.args[0]), inner * divisor)))
+    if isinstance(operand, int):
+        return to_dim(sympy.Add(*whole, operand // divisor))
+    return to_dim(sympy.Add(*whole, FloorDiv(operand, sympy.Integer(divisor), evaluate=False)))
 
 
 def ceil_div(a: Dim, b: Dim) -> Dim:
@@ -62,53 +89,78 @@ def modulo(a: Dim, b: Dim) -> Dim:
     """``a % b`` with the sign of ``b``, as in Python."""
     if isinstance(a, int) and isinstance(b, int):
         return a % b
-    return to_dim(PythonMod(sympy.sympify(a), sympy.sympify(b)))
+    if isinstance(b, int) and b > 0 and not isinstance(a, int):
+        form = linear_form(a)
+        if all(factor.denominator == 1 for factor in form.values()):
+            a = to_dim(sympy.Add(*((factor.numerator % b) * atom for atom, factor in form.items())))
+        if isinstance(a, int):
+            return a % b
+        if is_nonnegative(a) and is_nonnegative(b - 1 - a):
+            return a
+    return PythonMod(sympy.sympify(a), sympy.sympify(b), evaluate=False)
 
 
 def minimum(a: Dim, b: Dim) -> Dim:
     """The smaller size."""
-    if isinstance(a, int) and isinstance(b, int):
-        return min(a, b)
-    if is_nonnegative(to_dim(a - b)):
-        return b
-    if is_nonnegative(to_dim(b - a)):
-        return a
-    return _settled(sympy.Min(a, b))
+    return _extremum(sympy.Min, a, b)
 
 
 def maximum(a: Dim, b: Dim) -> Dim:
     """The larger size."""
+    return _extremum(sympy.Max, a, b)
+
+
+_Extremum = type[sympy.Min] | type[sympy.Max]
+_MANY = 6
+"""Operands of an extremum from which on they are not compared with each other."""
+
+
+@functools.lru_cache(maxsize=65536)
+def _extremum(kind: _Extremum, a: Dim, b: Dim) -> Dim:
+    """``kind`` of both without operands that another one provably beats; sympy's own search for them takes far longer."""
     if isinstance(a, int) and isinstance(b, int):
-        return max(a, b)
-    if is_nonnegative(to_dim(a - b)):
-        return a
-    if is_nonnegative(to_dim(b - a)):
-        return b
-    return _settled(sympy.Max(a, b))
+        return min(a, b) if kind is sympy.Min else max(a, b)
+    kept: list[Dim] = []
+    for item in (*_operands(kind, a), *_operands(kind, b)):
+        if len(kept) < _MANY:
+            if any(_beats(kind, other, item) for other in kept):
+                continue
+            kept = [other for other in kept if not _beats(kind, item, other)]
+        kept.append(item)
+    return kept[0] if len(kept) == 1 else kind(*kept, evaluate=False)
 
 
-def _settled(choice: sympy.Expr) -> Dim:
-    """``choice`` without extrema of numbers, which sympy leaves where it moves terms: ``Min(n, Max(1, 3))``."""
-    numbers = {part: part.func(*part.args) for part in choice.atoms(sympy.Min, sympy.Max) if not part.free_symbols}
-    return to_dim(choice.xreplace(numbers) if numbers else choice)
+def _operands(kind: _Extremum, dim: Dim) -> list[Dim]:
+    """What ``dim`` is the same extremum of: ``Max(0, n) - 1`` is one of -1 and ``n - 1``."""
+    if isinstance(dim, int):
+        return [dim]
+    constant, rest = dim.as_coeff_Add()
+    return [to_dim(item + constant) for item in rest.args] if isinstance(rest, kind) else [dim]
 
 
-_FEW = 2
-"""How many minima and maxima a size may hold to be taken apart."""
+def _beats(kind: _Extremum, a: Dim, b: Dim) -> bool:
+    return is_nonnegative(to_dim(b - a if kind is sympy.Min else a - b))
+
+
+_FEW = 3
+"""How many minima and maxima two sizes may hold so that their difference is taken apart."""
 
 
 def difference(a: Dim, b: Dim) -> Dim:
     """``a - b``; a minimum or maximum that is taken away becomes one of differences: ``n - Max(0, n - 1)`` is ``Min(n, 1)``.
 
-    Only while there are few: sympy compares all of them with each other, as often as they are nested.
+    Only while there are few, for each stands in all of the differences.
     """
-    if choices(a) + choices(b) > _FEW:
-        return to_dim(a - b)
-    if isinstance(b, sympy.Max):
-        return reduce(minimum, [difference(a, to_dim(part)) for part in b.args])
-    if isinstance(b, sympy.Min):
-        return reduce(maximum, [difference(a, to_dim(part)) for part in b.args])
-    return to_dim(a - b)
+    plain = to_dim(a - b)
+    kind = sympy.Min if isinstance(b, sympy.Max) else sympy.Max if isinstance(b, sympy.Min) else None
+    if isinstance(plain, int) or kind is None or choices(a) + choices(b) > _FEW:
+        return plain
+    return reduce(minimum if kind is sympy.Min else maximum, [difference(a, to_dim(part)) for part in b.args])
+
+
+def slice_length(start: Dim, end: Dim, step: Dim) -> Dim:
+    """How many positions there are from ``start`` up to ``end`` in steps of ``step`` (> 0)."""
+    return maximum(0, ceil_div(difference(end, start), step))
 
 
 def stretches(size: Dim, target: Dim) -> bool:
@@ -120,8 +172,91 @@ def stretches(size: Dim, target: Dim) -> bool:
 
 def choices(dim: Dim) -> int:
     """How many minima, maxima and cases ``dim`` holds."""
-    parts = sympy.preorder_traversal(sympy.sympify(dim))
-    return sum(isinstance(part, sympy.Min | sympy.Max | sympy.Piecewise) for part in parts)
+    return 0 if isinstance(dim, int) else _choices(dim)
+
+
+@functools.lru_cache(maxsize=65536)
+def _choices(dim: sympy.Basic) -> int:
+    own = isinstance(dim, sympy.Min | sympy.Max | sympy.Piecewise)
+    return own + sum(map(_choices, dim.args))
+
+
+_FITS = (3, 8)
+_LIGHT = (1, 3)
+
+
+def fits(dim: Dim, most: tuple[int, int] = _FITS) -> bool:
+    """Whether ``dim`` is small: a step with such sizes takes a short time, whatever it proves of them.
+
+    ``most`` says how many quotients, remainders, extrema and cases, and how many symbols it may hold.
+    """
+    return isinstance(dim, int) or all(own <= limit for own, limit in zip(_weight(dim), most, strict=True))
+
+
+@functools.lru_cache(maxsize=65536)
+def _weight(dim: sympy.Basic) -> tuple[int, int]:
+    if isinstance(dim, sympy.Symbol):
+        return 0, 1
+    parts = [_weight(part) for part in dim.args] or [(0, 0)]
+    if isinstance(dim, sympy.Mul | sympy.Pow):
+        # A product is as hard as its hardest factor; only many factors make it hard.
+        factors = len(dim.args) if isinstance(dim, sympy.Mul) else min(int(abs(dim.exp)), 99) if dim.exp.is_Integer else 99
+        return max(heads for heads, _ in parts), max(factors, *(symbols for _, symbols in parts))
+    own = int(isinstance(dim, OPAQUE) or dim.is_Boolean)
+    return own + sum(heads for heads, _ in parts), sum(symbols for _, symbols in parts)
+
+
+def replaced(dim: Dim, by: Mapping[sympy.Basic, sympy.Basic]) -> Dim:
+    """``dim`` with what ``by`` lists replaced in it, at once; its extrema are formed as `minimum` and `maximum` form them."""
+    if isinstance(dim, int) or not by:
+        return dim
+    if dim in by:
+        return to_dim(by[dim])  # type: ignore[arg-type]
+    if not dim.args:
+        return dim
+    if isinstance(dim, sympy.Piecewise):
+        return to_dim(dim.xreplace(by))
+    before = [to_dim(part) for part in dim.args]
+    parts = [replaced(part, by) for part in before]
+    if all(new is old or new == old for new, old in zip(parts, before, strict=True)):
+        return dim
+    if isinstance(dim, sympy.Min | sympy.Max):
+        return reduce(minimum if isinstance(dim, sympy.Min) else maximum, parts)
+    if isinstance(dim, FloorDiv):
+        return floor_div(*parts)
+    if isinstance(dim, Mod | PythonMod):
+        return modulo(*parts)
+    return to_dim(dim.func(*parts))
+
+
+def in_parts(dim: sympy.Expr, name: Callable[[sympy.Expr], Dim]) -> Dim:
+    """``dim`` with what its terms, factors or operands hold replaced by what ``name`` gives for it, where that is not light."""
+
+    def part(item: sympy.Expr) -> Dim:
+        coefficient, rest = item.as_coeff_Mul()
+        if fits(item, _LIGHT) or not is_whole(rest):
+            return to_dim(item)
+        if isinstance(rest, sympy.Mul):
+            return to_dim(coefficient * product(map(part, rest.args)))
+        if isinstance(rest, sympy.Add):
+            return to_dim(coefficient * sympy.Add(*map(part, rest.args)))
+        return to_dim(coefficient * name(rest))
+
+    if isinstance(dim, sympy.Add | sympy.Mul):
+        return to_dim(dim.func(*map(part, dim.args)))
+    if isinstance(dim, sympy.Min | sympy.Max):
+        return reduce(minimum if isinstance(dim, sympy.Min) else maximum, map(part, dim.args))
+    if isinstance(dim, FloorDiv):
+        return floor_div(part(dim.args[0]), part(dim.args[1]))
+    if isinstance(dim, Mod | PythonMod):
+        return modulo(part(dim.args[0]), part(dim.args[1]))
+    return dim
+
+
+def equation(a: Dim, b: Dim) -> sympy.Basic:
+    """``a == b`` as a condition, which sympy would otherwise try to decide."""
+    known = known_equal(a, b)
+    return sympy.sympify(known) if known is not None else sympy.Eq(a, b, evaluate=False)
 
 
 def exact_div(a: Dim, b: Dim) -> Dim | None:
@@ -132,7 +267,7 @@ def exact_div(a: Dim, b: Dim) -> Dim | None:
     return None if quotient is None else to_dim(quotient)
 
 
-_OPAQUE = (FloorDiv, Mod, PythonMod, sympy.Min, sympy.Max, sympy.Piecewise)
+OPAQUE = (FloorDiv, Mod, PythonMod, sympy.Min, sympy.Max, sympy.Piecewise)
 """What polynomial division takes as a variable."""
 
 
@@ -140,7 +275,9 @@ _OPAQUE = (FloorDiv, Mod, PythonMod, sympy.Min, sympy.Max, sympy.Piecewise)
 def _exact_quotient(a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
     if b == 0:
         return None
-    opaque = {part: sympy.Dummy(integer=True) for part in a.atoms(*_OPAQUE) | b.atoms(*_OPAQUE)}
+    if b.is_Symbol and a.is_Mul and b in a.args:
+        return a / b
+    opaque = {part: sympy.Dummy(integer=True) for part in a.atoms(*OPAQUE) | b.atoms(*OPAQUE)}
     quotient = sympy.cancel(a.xreplace(opaque) / b.xreplace(opaque))
     _, denominator = quotient.as_numer_denom()
     if denominator != 1:
@@ -150,188 +287,26 @@ def _exact_quotient(a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
     return quotient.xreplace({dummy: part for part, dummy in opaque.items()}) if integral else None
 
 
+def expanded(dim: sympy.Expr) -> sympy.Expr:
+    """``dim`` as a sum without products of sums; what stands inside of quotients and extrema is left as it is."""
+    if not any(isinstance(part, sympy.Mul | sympy.Pow) for part in (dim, *dim.args)):
+        return dim
+    terms = linear_form(dim).items()
+    return sympy.Add(*(sympy.Rational(factor.numerator, factor.denominator) * atom for atom, factor in terms))
+
+
 @functools.lru_cache(maxsize=65536)
-def _difference(a: sympy.Expr, b: sympy.Expr) -> sympy.Expr:
-    return sympy.expand(a - b)
-
-
 def known_equal(a: Dim, b: Dim) -> bool | None:
     """True or False where the sizes are provably equal or different, None where that depends on run time."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b
     if a is b or a == b:
         return True
-    difference = _difference(sympy.sympify(a), sympy.sympify(b))
-    if difference == 0:
+    gap = expanded(sympy.sympify(a - b))
+    if gap == 0:
         return True
-    if difference.is_Integer:
+    if gap.is_Integer or is_nonnegative(gap - 1) or is_nonnegative(-gap - 1):
         return False
-    if is_nonnegative(to_dim(difference - 1)) or is_nonnegative(to_dim(-difference - 1)):
-        return False
-    return None
-
-
-SIGNED_FROM = 1_000_000
-"""Symbols numbered from here on are numbers of either sign (starts, ends, pads); those below are sizes."""
-
-
-def is_signed(symbol: sympy.Basic) -> bool:
-    """Whether ``symbol`` stands for a number that may be negative, rather than for a size."""
-    number = str(symbol).lstrip("su")
-    return number.isdecimal() and int(number) >= SIGNED_FROM
-
-
-def has_signed(dim: Dim) -> bool:
-    """Whether a number of either sign occurs in ``dim``."""
-    return not isinstance(dim, int) and any(is_signed(symbol) for symbol in dim.free_symbols)
-
-
-_twins: dict[sympy.Symbol, sympy.Symbol] = {}
-
-
-def _twin(symbol: sympy.Symbol) -> sympy.Symbol:
-    if symbol not in _twins:
-        assumptions = {} if is_signed(symbol) else {"nonnegative": True}
-        _twins[symbol] = sympy.Symbol(symbol.name, integer=True, **assumptions)
-    return _twins[symbol]
-
-
-def _quotient(a: sympy.Expr, b: sympy.Expr) -> sympy.Expr:
-    """A quotient in a form whose sign sympy can decide; a divisor that is a size and 0 gives no negative number."""
-    if b.is_Integer:
-        return sympy.floor(a / b)
-    return sympy.Dummy(integer=True, nonnegative=True if is_nonnegative(a) and is_nonnegative(b) else None)
-
-
-@functools.lru_cache(maxsize=65536)
-def is_nonnegative(dim: Dim) -> bool:
-    """Whether the expression is provably at least 0, given that every symbol of a size is."""
-    if isinstance(dim, int):
-        return dim >= 0
-    constant, rest = dim.as_coeff_Add()
-    few = choices(rest) <= _FEW
-    if few and isinstance(rest, sympy.Min | sympy.Max):
-        every = all if isinstance(rest, sympy.Min) else any
-        return every(is_nonnegative(to_dim(part + constant)) for part in rest.args)
-    if few and isinstance(-rest, sympy.Min | sympy.Max):
-        every = all if isinstance(-rest, sympy.Max) else any
-        return every(is_nonnegative(to_dim(constant - part)) for part in (-rest).args)
-    if isinstance(rest, FloorDiv) and rest.args[1].is_Integer and rest.args[1] > 0:
-        return is_nonnegative(to_dim(sympy.expand(rest.args[0] + constant * rest.args[1])))
-    expression = dim.replace(FloorDiv, _quotient)
-    twin = expression.xreplace({symbol: _twin(symbol) for symbol in expression.free_symbols})
-    return bool(twin.is_nonnegative)
-
-
-class DimTable:
-    """The symbols of one program: made here, named after ONNX dims, and turned into `torch.SymInt` and FakeTensors.
-
-    ``names`` maps a symbol's name to the ONNX dim or, for a data-dependent size, to what produced it.
-    """
-
-    def __init__(self) -> None:
-        self.shape_env = ShapeEnv()
-        self.fake_mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=True)
-        self.names: dict[str, str] = {}
-        self.by_name: dict[str, sympy.Symbol] = {}
-        self._symints: dict[sympy.Expr, int | torch.SymInt] = {}
-        self._fakes: dict[tuple[torch.dtype, tuple[Dim, ...]], FakeTensor] = {}
-        self._equalities: dict[sympy.Expr, sympy.Expr] = {}
-        self._signed = 0
-
-    def new_symbol(self, name: str, *, signed: bool = False) -> sympy.Symbol:
-        """A fresh symbol for a size of at least 0, or for a ``signed`` number that is only known at run time.
-
-        The two kinds are told apart by their numbers (`is_signed`): the algebra never takes a signed one to be positive.
-        """
-        if signed:
-            counter = self.shape_env.unbacked_symint_counter
-            self.shape_env.unbacked_symint_counter = SIGNED_FROM + self._signed
-            self._signed += 1
-            size = self.shape_env.create_unbacked_symint()
-            self.shape_env.unbacked_symint_counter = counter
-        else:
-            size = self.shape_env.create_unbacked_symint()
-            # What torch._check(size >= 0) comes to; that also records an assertion, and takes forty times as long.
-            self.shape_env.constrain_symbol_range(size.node.expr, 0, int_oo)
-        symbol = size.node.expr
-        self.names[str(symbol)] = name
-        self._symints[symbol] = size
-        return symbol
-
-    def fresh_name(self, stem: str) -> str:
-        """``stem``, numbered where a symbol is named so already."""
-        taken = set(self.names.values())
-        numbered = (f"{stem} ({count})" for count in itertools.count(2))
-        return next(name for name in itertools.chain([stem], numbered) if name not in taken)
-
-    def input_symbol(self, name: str) -> sympy.Symbol:
-        """The symbol of the ONNX dim ``name``: one symbol for all inputs that use the name."""
-        if name not in self.by_name:
-            self.by_name[name] = self.new_symbol(name)
-        return self.by_name[name]
-
-    def merge(self, a: Dim, b: Dim) -> None:
-        """Record that the program asserts ``a == b``, so that later sizes are simplified by it."""
-        a, b = self.simplify(a), self.simplify(b)
-        for opaque, plain in ((a, b), (b, a)):
-            if isinstance(opaque, _OPAQUE) and isinstance(plain, int | sympy.Symbol):
-                self._equalities[opaque] = sympy.sympify(plain)
-                return
-        if isinstance(b, sympy.Symbol) and (isinstance(a, int) or b not in a.free_symbols):
-            self._equalities[b] = sympy.sympify(a)
-        elif isinstance(a, sympy.Symbol) and (isinstance(b, int) or a not in b.free_symbols):
-            self._equalities[a] = sympy.sympify(b)
-
-    @contextlib.contextmanager
-    def attempt(self) -> Iterator[None]:
-        """Forget, if an exception leaves the block, the equalities that were recorded in it."""
-        before = dict(self._equalities)
-        try:
-            yield
-        except BaseException:
-            self._equalities = before
-            raise
-
-    @contextlib.contextmanager
-    def inside(self) -> Iterator[None]:
-        """Forget, after the block, the equalities that were recorded in it: a branch or a body need not run at all."""
-        before = dict(self._equalities)
-        try:
-            yield
-        finally:
-            self._equalities = before
-
-    def simplify(self, dim: Dim) -> Dim:
-        """``dim`` with what the program asserts about its symbols put in."""
-        if isinstance(dim, int) or not self._equalities:
-            return dim
-        for _ in range(len(self._equalities)):
-            replaced = to_dim(dim.xreplace(self._equalities))
-            if isinstance(replaced, int) or replaced == dim:
-                return replaced
-            dim = replaced
-        return dim
-
-    def symint(self, dim: Dim) -> int | torch.SymInt:
-        """``dim`` as torch knows it."""
-        if isinstance(dim, int):
-            return dim
-        if dim not in self._symints:
-            self._symints[dim] = self.shape_env.create_symintnode(dim, hint=None)
-        return self._symints[dim]
-
-    def fake(self, dtype: torch.dtype, shape: tuple[Dim, ...]) -> FakeTensor:
-        """A contiguous FakeTensor of this type; the same object for the same type."""
-        key = (dtype, shape)
-        if key not in self._fakes:
-            # As under the mode, without its dispatch and its cache: a tenth of the time, and there are thousands.
-            meta = torch.empty([self.symint(dim) for dim in shape], dtype=dtype, device="meta")
-            self._fakes[key] = FakeTensor(self.fake_mode, meta, torch.device("cpu"))
-        return self._fakes[key]
-
-    def describe(self, dim: Dim) -> str:
-        """``dim`` with ONNX names for its symbols, for messages."""
-        if isinstance(dim, int):
-            return str(dim)
-        return str(dim.xreplace({s: sympy.Symbol(self.names.get(str(s), str(s))) for s in dim.free_symbols}))
+    if is_nonnegative(gap) and is_nonnegative(-gap):
+        return True
+    return True if sympy.expand(gap) == 0 else None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import sympy
 import torch
 
 from onnx2torch_mlir.core import dims as D
@@ -57,10 +58,28 @@ def fold(builder: ProgramBuilder, primitive: str, args: Sequence[Any], kwargs: d
         compared = primitive.split(".")[1] in TRUTHS
         own = operands[-1 if primitive == "aten.where.self" else 0].dtype
         dtype = torch.bool if compared else kwargs.get("dtype") or own
+    if result is None:
+        return None
+    result = _in_small_numbers(builder, np.asarray(result, dtype=object))
     if result is None or (_fractional(dtype) and not exact_in_float(result)):
         return None
     contents = simplify_contents(np.asarray(result, dtype=object), dtype)
     return builder.known(contents, dtype)
+
+
+def _in_small_numbers(builder: ProgramBuilder, array: SymbolicArray) -> SymbolicArray | None:
+    """``array`` in expressions that stay small however many operations follow, or None: then it is computed at run time."""
+    if all(map(_is_small, array.reshape(-1))):
+        return array
+    result = np.empty(array.shape, dtype=object)
+    result.reshape(-1)[:] = [
+        item if _is_small(item) or item.is_Boolean else builder.bounded(item) for item in array.reshape(-1)
+    ]
+    return result if all(map(_is_small, result.reshape(-1))) else None
+
+
+def _is_small(item: Any) -> bool:
+    return not isinstance(item, sympy.Basic) or D.fits(item)  # type: ignore[arg-type]
 
 
 def _values(item: Any) -> Any:

@@ -92,6 +92,7 @@ class SubProgramBuilder(ProgramBuilder):
         self.captured: list[torch.fx.Node] = []
         self._inner: dict[torch.fx.Node, torch.fx.Node] = {}
         self._anchor: torch.fx.Node | None = None
+        self._names_of = dict(parent._names_of)
 
     def parameter(self, name: str, type_: TensorType) -> Value:
         """A placeholder of the body."""

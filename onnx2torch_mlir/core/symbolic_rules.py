@@ -95,7 +95,8 @@ def _known(item: Any) -> bool:
 
 
 def _sum(a: Any, b: Any) -> Any:
-    total = sympy.expand(sympy.sympify(a + b))
+    total = sympy.sympify(a + b)
+    total = D.expanded(total) if _known(total) else total
     return to_dim(total) if _known(total) else None
 
 
@@ -124,7 +125,7 @@ def _quotient(a: Any, b: Any) -> Any:
 
 
 def _integral(item: Any) -> bool:
-    return isinstance(item, int) or bool(item.is_integer)
+    return isinstance(item, int) or (item.is_Boolean and bool(item.is_integer)) or D.is_whole(item)
 
 
 def _rounded(divide: Callable[[Dim, Dim], Dim]) -> Callable[[Any], Any]:
@@ -175,7 +176,7 @@ def _compare(relation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         equal = D.known_equal(to_dim(a), to_dim(b))
         if equal is not None and relation in (sympy.Eq, sympy.Ne):
             return equal == (relation is sympy.Eq)
-        difference = to_dim(sympy.expand(sympy.sympify(a) - sympy.sympify(b)))
+        difference = to_dim(D.expanded(sympy.sympify(a) - sympy.sympify(b)))
         if D.is_nonnegative(difference) and relation in (sympy.Ge, sympy.Lt):
             return relation is sympy.Ge
         if D.is_nonnegative(to_dim(-difference)) and relation in (sympy.Le, sympy.Gt):

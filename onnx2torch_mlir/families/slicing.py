@@ -15,9 +15,6 @@ from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families.indexing import FAR, axes_in, elements, position, spread
 
-NESTED = 8
-"""How many choices (minima, maxima) a size may hold: each further slice of such a size would hold several times as many."""
-
 
 def slice_attribute(
     g: ProgramBuilder, data: Value, *, starts: list[int], ends: list[int], axes: list[int] | None = None
@@ -63,9 +60,6 @@ def _sliced(
             start, end = position(g, start, size), position(g, end, size)
         if not D.is_nonnegative(D.difference(end, start)):
             end = D.maximum(start, end)
-        length = D.difference(end, start)
-        if D.choices(length) > NESTED:
-            end = to_dim(start + g.opaque_size(length))
         data = g.slice(data, axis, start, end, abs(step))
     return data
 

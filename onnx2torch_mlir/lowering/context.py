@@ -11,13 +11,13 @@ import torch
 from torch.fx import GraphModule, Node
 from torch_mlir import ir
 
-from onnx2torch_mlir.core.dims import to_dim
+from onnx2torch_mlir.core.dims import equation, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering.builder import Builder
 from onnx2torch_mlir.lowering.lowered import Check
 from onnx2torch_mlir.lowering.operand import Operand, Spec
-from onnx2torch_mlir.lowering.sizes import Sizes, equal
+from onnx2torch_mlir.lowering.sizes import Sizes
 
 Number = bool | int | float | sympy.Basic
 """A scalar argument of a primitive: a Python number or an expression over symbolic sizes."""
@@ -79,8 +79,8 @@ class Context:
 
     def require_equal(self, x: Dim, y: Dim, message: str) -> None:
         """Let the program fail with ``message`` unless two sizes are equal."""
-        if not equal(x, y) and sympy.Eq(y, x) not in self.checks:
-            self.require(sympy.Eq(x, y), f"{message}: {x} = {y}")
+        if not self.sizes.equal(x, y) and equation(y, x) not in self.checks:
+            self.require(equation(x, y), f"{message}: {x} = {y}")
 
     def declare(self, dim: Dim, actual: Dim | ir.Value, message: str, *, size: bool = True) -> None:
         """Say that a declared size (or number) is ``actual``: remembers one that is new here, checks any other."""
@@ -133,14 +133,14 @@ class Context:
     @contextmanager
     def region(self, block: ir.Block) -> Iterator[None]:
         """Emit in a block of a branch or loop; symbols bound there are forgotten at its end."""
-        bound, numbers = dict(self.sizes.bound), set(self.sizes.numbers)
+        bound, numbers, meanings = dict(self.sizes.bound), set(self.sizes.numbers), dict(self.sizes.meanings)
         self._depth += 1
         try:
             with self.b.inside(block):
                 yield
         finally:
             self._depth -= 1
-            self.sizes.bound, self.sizes.numbers = bound, numbers
+            self.sizes.bound, self.sizes.numbers, self.sizes.meanings = bound, numbers, meanings
 
     def loop(
         self,

@@ -55,8 +55,12 @@ def local_scalar_dense(ctx: Context, node: Node, x: Operand) -> None:
     """Binds the symbol that stands for the one element of ``x``."""
     declared = node.meta["val"]
     b = ctx.b
-    element = ctx.at(x, [b.idx(0)] * x.rank)
     expr = sympy.sympify(declared.node.expr) if hasattr(declared, "node") else sympy.sympify(declared)
+    meaning = _computed_from(node)
+    if meaning is not None and isinstance(expr, sympy.Symbol) and expr not in ctx.sizes.bound and ctx.sizes.knows(meaning):
+        ctx.sizes.define(expr, meaning)
+        return
+    element = ctx.at(x, [b.idx(0)] * x.rank)
     if x.kind is Kind.FLOAT:
         value = cast(b, element, x.dtype, torch.float64)
         if isinstance(expr, sympy.Symbol) and expr not in ctx.sizes.bound:
@@ -71,3 +75,14 @@ def local_scalar_dense(ctx: Context, node: Node, x: Operand) -> None:
     if expr.is_Boolean:
         raise refuse("O2M-L002", f"the truth value {expr} has no symbol to bind", case=str(expr))
     ctx.declare(int(expr) if expr.is_Integer else expr, value, "a number read from a tensor", size=False)
+
+
+def _computed_from(node: Node) -> sympy.Expr | None:
+    """The expression over sizes whose value ``node`` reads, where it reads what `aten.scalar_tensor` made of one."""
+    made = node.args[0]
+    if not isinstance(made, Node) or made.target is not torch.ops.aten.scalar_tensor.default:
+        return None
+    number = made.args[0].meta.get("val") if isinstance(made.args[0], Node) else None
+    if made.meta["val"].dtype is not torch.int64 or not isinstance(number, torch.SymInt):
+        return None
+    return sympy.sympify(number.node.expr)

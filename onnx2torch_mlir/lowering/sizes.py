@@ -16,7 +16,7 @@ import torch
 from torch.utils._sympy.functions import Max, Min
 from torch_mlir import ir
 
-from onnx2torch_mlir.core.dims import is_nonnegative, known_equal, to_dim
+from onnx2torch_mlir.core.dims import is_nonnegative, known_equal, replaced, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering.builder import Builder
@@ -40,6 +40,7 @@ class Sizes:
         self.b = builder
         self.bound: dict[sympy.Symbol, ir.Value] = {}
         self.numbers: set[sympy.Symbol] = set()
+        self.meanings: dict[sympy.Basic, sympy.Basic] = {}
 
     def bind(self, symbol: sympy.Symbol, value: ir.Value, *, size: bool = True) -> None:
         """Let ``symbol`` stand for an index value: a size, or a number that may be negative."""
@@ -53,6 +54,15 @@ class Sizes:
             self.bind(dim, value)
         else:
             self.b.scopes[-1][dim] = value
+
+    def define(self, symbol: sympy.Symbol, meaning: Dim) -> None:
+        """Let ``symbol`` stand for an expression that can be had."""
+        self.bind(symbol, self.value(meaning), size=self.nonnegative(meaning))
+        self.meanings[symbol] = sympy.sympify(meaning)
+
+    def equal(self, x: Dim, y: Dim) -> bool:
+        """Whether two sizes are the same, also by what their symbols were defined to be."""
+        return equal(x, y) or (bool(self.meanings) and equal(replaced(x, self.meanings), replaced(y, self.meanings)))
 
     def nonnegative(self, dim: Dim) -> bool:
         """Whether an expression is provably at least 0, given that sizes are."""

@@ -9,7 +9,7 @@ from torch.fx import Node
 from torch.utils._sympy.functions import Where
 from torch_mlir import ir
 
-from onnx2torch_mlir.core.dims import ceil_div, difference, maximum, minimum, to_dim
+from onnx2torch_mlir.core.dims import maximum, minimum, slice_length, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering.context import Context, Number
@@ -123,7 +123,7 @@ def slice_(
         ctx.require(sympy.Ge(step, 1), "the step of a slice must be positive")
     first = 0 if start is None else position(ctx, start, size)
     last = size if end is None or (isinstance(end, int) and end >= 2**63 - 1) else position(ctx, end, size)
-    length = maximum(0, ceil_div(difference(last, first), step))
+    length = slice_length(first, last, step)
     ctx.declare(out.shape[axis], length, "the length of a slice")
     offsets = [first if a == axis else 0 for a in range(x.rank)]
     strides = [step if a == axis else 1 for a in range(x.rank)]

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from onnx2torch_mlir.core import dims as D
 from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.dim_table import DimTable
 from onnx2torch_mlir.core.export import finish
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.model import read
@@ -134,7 +135,7 @@ def test_numbers_are_computed_by_torch(g):
 
 
 def test_signed_symbols_are_not_sizes():
-    table = D.DimTable()
+    table = DimTable()
     size, number = table.new_symbol("n"), table.new_symbol("start", signed=True)
     assert D.is_nonnegative(size)
     assert not D.is_nonnegative(number)

@@ -65,7 +65,7 @@ def squeeze(builder: ProgramBuilder, x: Value, dim: Sequence[int]) -> TensorType
 def slice_(builder: ProgramBuilder, x: Value, dim: int, start: Dim, end: Dim, step: int = 1) -> TensorType:
     """``start`` and ``end`` lie in 0 … size (the builder's callers clamp); ``step`` is positive."""
     axis = axis_of(dim, x.rank)
-    length = D.maximum(0, D.ceil_div(D.difference(end, start), step))
+    length = D.slice_length(start, end, step)
     return TensorType(x.dtype, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
 
 
