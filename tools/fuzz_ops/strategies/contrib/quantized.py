@@ -20,10 +20,10 @@ def _zero(d: Draw, name: str, dtype: str, shape: Sequence[int] = (), *, alike: b
 
 
 def _parameters(d: Draw, prefix: str, dtype: str) -> None:
-    """A scale, and perhaps no zero point where it is optional, and its place at the end or in an operator of one tensor."""
+    """A scale, and perhaps no zero point where it is optional, at the end, and onnxruntime's type inference bears it."""
     _scale(d, f"{prefix}_scale")
     name = f"{prefix}_zero_point"
-    may_lack = d.version.inputs[-1].name == name or d.version.op in ("QLinearLeakyRelu", "QLinearSigmoid")
+    may_lack = d.version.inputs[-1].name == name and d.version.op not in ("QLinearLeakyRelu", "QLinearSigmoid")
     if may_lack and d.formal(name).kind == "optional" and d.one_in(3):
         d.give(name, None)
     else:
