@@ -208,7 +208,7 @@ class ProgramBuilder(Sizing):
         if isinstance(argument, dict):
             return {key: self.lower_arguments(item) for key, item in argument.items()}
         if isinstance(argument, sympy.Basic):
-            size = self.simplify(argument)  # type: ignore[arg-type]
+            size = self.simplify(argument)
             return size if isinstance(size, int) else self.symbols.node(size)
         return argument
 

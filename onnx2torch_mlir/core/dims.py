@@ -153,7 +153,7 @@ def difference(a: Dim, b: Dim) -> Dim:
     """
     plain = to_dim(a - b)
     kind = sympy.Min if isinstance(b, sympy.Max) else sympy.Max if isinstance(b, sympy.Min) else None
-    if isinstance(plain, int) or kind is None or choices(a) + choices(b) > _FEW:
+    if isinstance(plain, int) or isinstance(b, int) or kind is None or choices(a) + choices(b) > _FEW:
         return plain
     return reduce(minimum if kind is sympy.Min else maximum, [difference(a, to_dim(part)) for part in b.args])
 
@@ -211,7 +211,7 @@ def replaced(dim: Dim, by: Mapping[sympy.Basic, sympy.Basic]) -> Dim:
     if isinstance(dim, int) or not by:
         return dim
     if dim in by:
-        return to_dim(by[dim])  # type: ignore[arg-type]
+        return to_dim(by[dim])
     if not dim.args:
         return dim
     if isinstance(dim, sympy.Piecewise):

@@ -79,7 +79,7 @@ def _in_small_numbers(builder: ProgramBuilder, array: SymbolicArray) -> Symbolic
 
 
 def _is_small(item: Any) -> bool:
-    return not isinstance(item, sympy.Basic) or D.fits(item)  # type: ignore[arg-type]
+    return not isinstance(item, sympy.Basic) or D.fits(item)
 
 
 def _values(item: Any) -> Any:
