@@ -125,7 +125,7 @@ class Transform:
         if key not in self._matrices:
             power = torch.outer(torch.arange(rows), torch.arange(columns)) % n
             angle = power.to(torch.float64) * (2 * torch.pi * self.sign / n)
-            self._matrices[key] = (self._known(angle.cos()), self._known(angle.sin()))
+            self._matrices[key] = (self._known(_exact(angle.cos())), self._known(_exact(angle.sin())))
         return self._matrices[key]
 
     def _run_time_matrix(self, n: Dim, count: Dim) -> tuple[Value, Value]:
@@ -138,6 +138,15 @@ class Transform:
         turns = g.div(g.cast(centred, self.dtype), g.cast(length, self.dtype))
         angle = g.mul(turns, 2 * torch.pi * self.sign)
         return g.unary("cos", angle), g.unary("sin", angle)
+
+
+def _exact(numbers: torch.Tensor) -> torch.Tensor:
+    """Cosines or sines of fractions of a turn (float64), where pi's rounding has left something of 0 without it.
+
+    What it leaves decides the phase of a spectrum's real numbers: that of -1 and 1e-16 is half a turn, that of -1 and -1e-16
+    the opposite one.
+    """
+    return torch.where(numbers.abs() < 1e-12, 0.0, numbers)
 
 
 def _factor(n: int) -> int:

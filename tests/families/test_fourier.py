@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from onnx2torch_mlir.diagnostics import Refusal
-from tests.one_node import Array, agrees
+from tests.one_node import Array, agrees, eager, native_run
 
 RANDOM = np.random.default_rng(17)
 
@@ -95,6 +95,13 @@ def test_a_long_transform_is_as_accurate_as_a_short_one() -> None:
     program = agrees("DFT", [x], opset=20, expected=[pairs(want)], onesided=1, rtol=1e-5, atol=1e-4)
     largest = max(tensor.numel() for tensor in program.exported.state_dict.values())
     assert largest <= 4096, "a matrix of the whole length has been made"
+
+
+def test_real_numbers_of_a_real_signals_spectrum_are_real() -> None:
+    x = signal((3, 20), 1)
+    program = agrees("DFT", [x], opset=20, expected=[pairs(np.fft.rfft(numbers(x), axis=1))], onesided=1, atol=1e-5)
+    for (spectrum,) in (eager(program, [x]), native_run(program, [x])):
+        assert not spectrum[:, [0, 10], 1].any(), "the rounding of pi decides the phase"
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
