@@ -64,8 +64,10 @@ def mrotary_embedding(
     mrope_section: Sequence[int],
     num_heads: int = 0,
     rotary_embedding_dim: int = 0,
+    scale: float = 1.0,
 ) -> Value:
-    """The same with three positions for every step, ``position_ids`` [3, B, S]: of time, height and width.
+    """The same with three positions for every step, ``position_ids`` [3, B, S]: of time, height and width; what is turned
+    is multiplied by ``scale``.
 
     ``mrope_section`` says how many angles each of them decides, one after the other, or with ``mrope_layout`` 1 in turns.
     Source: com.microsoft MRotaryEmbedding.
@@ -93,6 +95,8 @@ def mrotary_embedding(
             bounds = [sum(mrope_section[:part]) for part in range(4)]
             chosen = [g.slice(rows[part], 2, bounds[part], bounds[part + 1]) for part in range(3)]
         angles.append(g.unsqueeze(g.cat(chosen, 2), 3 - steps_at))
+    if scale != 1.0:
+        angles = [g.mul(angle, scale) for angle in angles]
     return g.reshape(rotated(g, x, angles[0], angles[1], interleaved=bool(interleaved)), input.shape)
 
 

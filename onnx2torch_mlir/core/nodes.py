@@ -73,6 +73,26 @@ def overload(primitive: str) -> Any:
 
 
 def eliminate_dead_code(graph: torch.fx.Graph) -> None:
-    """Remove what no output and no assertion needs; placeholders stay."""
-    kept = ("placeholder", "output")
-    graph.eliminate_dead_code(lambda node: node.op in kept or node.target is torch.ops.aten._assert_scalar.default)
+    """Remove what no output, no assertion and no shape needs; placeholders stay."""
+    reads = torch.ops.aten._local_scalar_dense.default
+
+    def has_effect(node: torch.fx.Node) -> bool:
+        return node.op in ("placeholder", "output") or node.target is torch.ops.aten._assert_scalar.default
+
+    graph.eliminate_dead_code(lambda node: has_effect(node) or node.target is reads)
+    if graph.find_nodes(op="call_function", target=reads):
+        sizes = _symbols_of_shapes(graph)
+        graph.eliminate_dead_code(
+            lambda node: has_effect(node) or (node.target is reads and node.meta["val"].node.expr in sizes)
+        )
+
+
+def _symbols_of_shapes(graph: torch.fx.Graph) -> set[Any]:
+    """The symbols in the sizes of all tensors."""
+    found: set[Any] = set()
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        for tensor in value if isinstance(value, list | tuple) else [value]:
+            sizes: Any = tensor.shape if isinstance(tensor, torch.Tensor) else ()
+            found.update(*(size.node.expr.free_symbols for size in sizes if isinstance(size, torch.SymInt)))
+    return found

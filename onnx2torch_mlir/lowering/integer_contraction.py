@@ -13,7 +13,7 @@ from onnx2torch_mlir.core.dims import product, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.lowering.casts import cast
 from onnx2torch_mlir.lowering.context import Context
-from onnx2torch_mlir.lowering.convolution import Window, biased, channels_swapped, correlation
+from onnx2torch_mlir.lowering.convolution import Window, biased, correlation
 from onnx2torch_mlir.lowering.integer_forms import form
 from onnx2torch_mlir.lowering.integer_movement import zero_code
 from onnx2torch_mlir.lowering.operand import Operand, Spec
@@ -131,13 +131,13 @@ def convolution(
         return None
     window = Window(stride, padding, dilation, transposed, output_padding, groups)
     out = Spec(torch.int32, ctx.spec(node).shape)
-    if weight.zero is None:
+    if weight.zero is None and not transposed:
         sums = correlation(ctx, x.codes, weight.codes, out, window, around)
         if x.zero is not None:
-            swapped = channels_swapped(ctx, weight.codes, groups) if transposed else weight.codes
-            sums = _corrected(ctx, sums, swapped, x.zero)
+            sums = _corrected(ctx, sums, weight.codes, x.zero)
     else:
-        offsets = (None if x.zero is None else x.zero.value, weight.zero.value)
+        # Of a transposed convolution each result meets other taps of the kernel: no one correction serves all.
+        offsets = tuple(None if zero is None else zero.value for zero in (x.zero, weight.zero))
         sums = correlation(ctx, x.codes, weight.codes, out, window, around, offsets=offsets)
     if not factors:
         return sums if bias is None else biased(ctx, sums, bias)
