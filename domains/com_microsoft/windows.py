@@ -35,10 +35,12 @@ def conv_transpose_with_dynamic_pads(
     output_padding: Sequence[int] | None = None,
     **window: Unpack[ConvAttributes],
 ) -> Value:
-    """ConvTranspose with its pads as an input, for which ``auto_pad`` must say nothing.
+    """ConvTranspose with its pads as an input, which onnxruntime heeds also where ``auto_pad`` is VALID.
 
     Source: com.microsoft ConvTransposeWithDynamicPads.
     """
+    if window.get("auto_pad") == "VALID":
+        window["auto_pad"] = "NOTSET"
     return transpose(
         g,
         x,
