@@ -143,22 +143,6 @@ def best_texts(
     keeps_scores: bool,
 ) -> tuple[Value, Value, Value | None]:
     """The texts that come out, their scores, and the scores of all words at each step if they are wanted."""
-    last = _searched(g, model, search, rules, texts, steps, vocab_size, keeps_scores)
-    results, best = Beams.of(last).results(g, search)
-    return results, best, last[STATE] if keeps_scores else None
-
-
-def _searched(
-    g: ProgramBuilder,
-    model: Model,
-    search: Search,
-    rules: Rules,
-    texts: Value,
-    steps: Dim,
-    vocab_size: int,
-    keeps_scores: bool,
-) -> list[Value]:
-    """The parts of the last beams, and the scores of all steps if they are wanted."""
     batch, beams = search.batch, search.beams
 
     def scored(b: ProgramBuilder, logits: Value, now: Beams, *, first: bool) -> Value:
@@ -195,7 +179,9 @@ def _searched(
     fixed = [*later.parts(), *kept(g, none, now.length, scores)]
     kinds = [TensorType(value.dtype, value.shape, value.element) for value in fixed]
     types, results = ([*kinds, *model.past_types(g)] for _ in range(2))
-    return while_loop(g, go_on, turn, [*fixed, *model.picked(g, presents, rows)], types, results)
+    last = while_loop(g, go_on, turn, [*fixed, *model.picked(g, presents, rows)], types, results)
+    chosen, best = Beams.of(last).results(g, search)
+    return chosen, best, last[STATE] if keeps_scores else None
 
 
 def _require_more(g: ProgramBuilder, more: Dim, less: Dim, message: str) -> None:
