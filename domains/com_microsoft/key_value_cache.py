@@ -52,6 +52,18 @@ def by_beam(g: ProgramBuilder, cache: Value, indirection: Value) -> Value:
     return g.permute(moved, [0, 2, 1, 3])
 
 
+def of_batches(g: ProgramBuilder, bias: Value, indirection: Value) -> Value:
+    """``bias`` [B W or 1, ...] as onnxruntime reads it where there are beams: each beam has the row of its batch's number.
+
+    ``indirection`` is [B, W, M].
+    """
+    batch, beams, _ = indirection.shape
+    if bias.shape[0] == 1:
+        return bias
+    rows = g.reshape(g.expand(g.unsqueeze(g.arange(0, batch), 1), [batch, beams]), [to_dim(batch * beams)])
+    return g.call("aten.index.Tensor", bias, [rows])
+
+
 def check(g: ProgramBuilder, past: Value, new: Value) -> None:
     """The sizes of ``past`` are those of ``new``, but for its steps.
 

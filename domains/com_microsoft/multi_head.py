@@ -14,7 +14,7 @@ from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.domains.com_microsoft.attention_masks import attention_bias as fitting
 from onnx2torch_mlir.domains.com_microsoft.attention_masks import causal_mask, combined, key_mask
-from onnx2torch_mlir.domains.com_microsoft.key_value_cache import after_past, by_beam, written_into
+from onnx2torch_mlir.domains.com_microsoft.key_value_cache import after_past, by_beam, of_batches, written_into
 from onnx2torch_mlir.families.attention import merge_heads, scores, split_heads, weighed
 
 
@@ -58,6 +58,8 @@ def multi_head_attention(
     if key.rank != value.rank or key.rank not in (3, 4):
         raise refuse("O2M-C005", f"key and value of ranks {key.rank} and {value.rank}, not both 3 or 4", case="key")
     query, key, value = project(g, query, key, value, bias, num_heads)
+    if key_padding_mask is not None and key_padding_mask.rank != 2:
+        cache_indirection = None  # the kernel that follows beams takes no other mask: onnxruntime's general one ignores them
     past: Dim = 0
     if past_key is not None and past_value is not None:
         pasts = [g.cast(item, torch.float32) for item in (past_key, past_value)]
@@ -69,6 +71,8 @@ def multi_head_attention(
             presents = [written_into(g, old, new, past) for old, new in zip(pasts, (key, value), strict=True)]
             filled = [g.slice(item, 2, 0, to_dim(past + 1)) for item in presents]
             key, value = filled if cache_indirection is None else (by_beam(g, item, cache_indirection) for item in filled)
+            if cache_indirection is not None and attention_bias is not None:
+                attention_bias = of_batches(g, attention_bias, cache_indirection)
     else:
         presents = [key, value]
     extra = Extra(key_padding_mask, attention_bias, unidirectional == 1, mask_filter_value)

@@ -92,9 +92,9 @@ def average_pool(
     enclosing: Surroundings,
     **pool: Unpack[PoolAttributes],
 ) -> Value:
-    """AveragePool."""
+    """AveragePool; with ``count_include_pad`` onnxruntime's blocked kernel counts what only ``ceil_mode`` reaches, too."""
     block = block_of(enclosing)
-    return blocked(g, average(g, unblocked(g, x, block), count_include_pad=count_include_pad, **pool), block)
+    return blocked(g, average(g, unblocked(g, x, block), count_all=count_include_pad == 1, **pool), block)
 
 
 def global_reduction(g: ProgramBuilder, x: Value, *, kind: str, enclosing: Surroundings) -> Value:

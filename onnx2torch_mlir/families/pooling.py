@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Unpack
 
@@ -130,15 +131,19 @@ def _positions(
 
 
 def average(
-    g: ProgramBuilder, x: Value, *, count_include_pad: int = 0, **pool: Unpack[PoolAttributes]
+    g: ProgramBuilder, x: Value, *, count_include_pad: int = 0, count_all: bool = False, **pool: Unpack[PoolAttributes]
 ) -> Value:
     """The mean of each window, over the elements inside the input, or inside it and its declared padding.
 
-    Source: ONNX AveragePool; ``aten::avg_pool2d``/``3d``. Cells that only ``ceil_mode`` reaches are never counted.
+    Source: ONNX AveragePool; ``aten::avg_pool2d``/``3d``. Cells that only ``ceil_mode`` reaches are counted where
+    ``count_all`` counts all cells of the kernel.
     """
     window = pool_window(x, **pool)
     dtype = sum_dtype(x.dtype)
     wide = g.cast(x, dtype)
+    if count_all:
+        sums = _window_sums(g, pad_spatial(g, wide, window, 0), window)
+        return g.cast(g.div(sums, math.prod(window.kernel)), x.dtype)
     implicit = _implicit_padding(window) if window.high == window.declared_high else None
     if implicit is not None and window.rank <= 3 and set(window.dilations) == {1}:
         return g.cast(_avg_pool(g, wide, window, implicit, bool(count_include_pad), None), x.dtype)

@@ -161,18 +161,6 @@ NETWORKS = (
         {"logits": "batch"},
         {"batch": (3, 2, 4), "sequence": (9, 6, 17)},
     ),
-    Network(
-        "vilt",
-        hf("ViltModel", {**PATCHES, "vocab_size": WORDS, "max_position_embeddings": 40, "max_image_length": 16}),
-        {
-            "input_ids": tokens("batch", "sequence", above=3, below=WORDS),
-            "attention_mask": mask("batch", "sequence"),
-            "pixel_values": images(),
-        },
-        {"last_hidden_state": "batch total"},
-        {"batch": (3, 1, 4), "sequence": (9, 6, 17)},
-        exporters=("dynamo",),
-    ),
 )
 
 SUBJECTS = subjects(NETWORKS)
