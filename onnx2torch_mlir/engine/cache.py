@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx2torch_mlir.engine import objects
+from onnx2torch_mlir.engine.options import Options
 
 _MAGIC = b"o2mobj1\n"
 _LIMIT = 4 << 30
@@ -44,9 +45,9 @@ def _surroundings() -> bytes:
     return digest.digest()
 
 
-def key(program: bytes, level: int) -> str:
-    """The name under which the machine code of ``program`` (the module's bytes) at LLVM's ``level`` is kept."""
-    return hashlib.sha256(_surroundings() + bytes([level]) + program).hexdigest()
+def key(program: bytes, options: Options) -> str:
+    """The name under which the machine code of ``program`` (the module's bytes) with these options is kept."""
+    return hashlib.sha256(_surroundings() + options.key() + b"\0" + program).hexdigest()
 
 
 def load(name: str) -> dict[str, Any] | None:

@@ -1,12 +1,7 @@
-"""A lowered program to an engine: from the cache, or through the compiler in its worker process.
-
-``ONNX2MLIR_OPT_LEVEL`` (0 to 3) replaces LLVM's optimization level, which is 3: at 0 a program compiles in less than half
-the time and runs slower; its numbers may differ in the last place.
-"""
+"""A lowered program to an engine: from the cache, or through the compiler in its worker process."""
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +10,7 @@ from onnx2torch_mlir import isolation
 from onnx2torch_mlir.diagnostics import Finding, Refusal, refuse
 from onnx2torch_mlir.engine import cache, objects
 from onnx2torch_mlir.engine.engine import Engine
+from onnx2torch_mlir.engine.options import Options, of_environment
 from onnx2torch_mlir.lowering.lowered import Lowered
 
 _TASK = "onnx2torch_mlir.engine.compiler.task:build"
@@ -30,15 +26,16 @@ def compile(
     ``threads`` is accepted for what is to come; programs run on one thread. ``timeout`` limits the compiler's time in
     seconds. With ``reproducer``, a program that does not compile is written to this file, and the finding's hint says
     how to run the compiler on it. Raises `Refusal`: O2M-M001 if a pass fails or a routine is missing, O2M-M002 if the
-    compiler crashes or takes too long (in a process of its own), O2M-U001 for a bad number of threads or level.
+    compiler crashes or takes too long (in a process of its own), O2M-U001 for a bad number of threads or a bad value of the
+    environment (options.py).
     """
     if threads < 1:
         raise refuse("O2M-U001", f"threads is {threads}, it has to be at least 1", case="threads")
-    level = _opt_level()
-    name = cache.key(lowered.bytecode, level)
+    options = of_environment(len(lowered.inputs))
+    name = cache.key(lowered.bytecode, options)
     entry = cache.load(name)
     if entry is None or objects.unavailable(entry["needs"]):
-        entry = _build(lowered.bytecode, level, timeout, reproducer)
+        entry = _build(lowered.bytecode, options, timeout, reproducer)
         entry["needs"] = objects.undefined_symbols(entry["object"])
         missing = objects.unavailable(entry["needs"])
         if missing:
@@ -47,17 +44,10 @@ def compile(
     return Engine(lowered, entry["object"], entry["messages"], seconds=entry["seconds"])
 
 
-def _opt_level() -> int:
-    given = os.environ.get("ONNX2MLIR_OPT_LEVEL", "3")
-    if given not in ("0", "1", "2", "3"):
-        raise refuse("O2M-U001", f"ONNX2MLIR_OPT_LEVEL is {given!r}, it has to be 0, 1, 2 or 3", case="ONNX2MLIR_OPT_LEVEL")
-    return int(given)
-
-
-def _build(program: bytes, level: int, timeout: float | None, reproducer: Path | None) -> dict[str, Any]:
+def _build(program: bytes, options: Options, timeout: float | None, reproducer: Path | None) -> dict[str, Any]:
     hint = ""
     try:
-        entry: dict[str, Any] = isolation.call(_TASK, program, level, timeout=timeout)
+        entry: dict[str, Any] = isolation.call(_TASK, program, options, timeout=timeout)
         return entry
     except Refusal as refusal:
         hint = _reproduce(program, reproducer)

@@ -28,6 +28,9 @@ from onnx2torch_mlir.engine.compiler import (
 )
 from onnx2torch_mlir.engine.compiler.walks import functions, symbol
 from onnx2torch_mlir.engine.layout import ENTRY
+from onnx2torch_mlir.engine.options import Options
+
+_DEFAULT = Options()
 
 
 @dataclass
@@ -44,8 +47,8 @@ class Times:
         self._last = now
 
 
-def build(program: bytes, level: int = 3) -> dict[str, Any]:
-    """Compile the module of a `Lowered` (bytecode or text), with LLVM's optimization ``level`` (0 to 3).
+def build(program: bytes, options: Options = _DEFAULT) -> dict[str, Any]:
+    """Compile the module of a `Lowered` (bytecode or text).
 
     Returns ``object`` (the object file), ``messages`` (of the assertions, by number), ``results`` (the rank of each
     result) and ``seconds`` (by stage). Raises `Refusal` O2M-M001 with the diagnostics of the pass that failed.
@@ -57,7 +60,7 @@ def build(program: bytes, level: int = 3) -> dict[str, Any]:
         with passes.findings_of("reading the module", diagnostics):
             module = ir.Module.parse(program)
         times.stage("parse")
-        messages, aliases, words = _to_loops(module, diagnostics, times)
+        messages, aliases, words = _to_loops(module, options, diagnostics, times)
         main = next(f for f in functions(module) if symbol(f) == "main")
         signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         ranks = [ir.MemRefType(type_).rank for type_ in signature.results]
@@ -69,13 +72,13 @@ def build(program: bytes, level: int = 3) -> dict[str, Any]:
                 raise ValueError("the LLVM module is not valid")
         times.stage("llvm dialect")
         with passes.findings_of("code generation", diagnostics):
-            code = _generate(brain_floats.as_bits(module), level)
+            code = _generate(brain_floats.as_bits(module), options.level)
         times.stage("llvm")
     return {"object": code, "messages": messages, "results": ranks, "seconds": times.seconds}
 
 
 def _to_loops(
-    module: ir.Module, diagnostics: passes.Diagnostics, times: Times
+    module: ir.Module, options: Options, diagnostics: passes.Diagnostics, times: Times
 ) -> tuple[list[str], dict[str, list[int]], int]:
     passes.run(module, "simplification", "inline," + passes.SIMPLIFY + ",symbol-dce", diagnostics)
     names = [symbol(function) for function in functions(module)]
