@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint types architecture specs pages coverage bench bench-huge bench-forests fuzz corpus clean
+.PHONY: demo test check lint types architecture specs pages coverage bench bench-huge bench-forests bench-engine fuzz corpus clean
 
 demo: $(STAMP)
 	$(BIN)/python tools/demo.py
@@ -48,6 +48,9 @@ bench-huge: $(STAMP)
 
 bench-forests: $(STAMP)
 	$(BIN)/python tools/bench/forests.py
+
+bench-engine: $(STAMP)
+	$(BIN)/python tools/bench/engine.py --json out/engine.json
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

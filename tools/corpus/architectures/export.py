@@ -17,15 +17,13 @@ from tools.corpus.architectures.quietly import quiet
 
 def export(network: Network, exporter: Exporter, path: Path) -> None:
     """Write ``network`` with random weights, the same ones every time, to ``path``."""
-    seed = zlib.crc32(network.name.encode())
-    torch.manual_seed(seed)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(_seed(network))
     sizes = network.at(0)
     example = tuple(torch.from_numpy(feed(sizes, rng)) for feed in network.inputs.values())
     names, outputs, dynamic = list(network.inputs), list(network.outputs), network.dynamic()
     common: dict[str, Any] = {"input_names": names, "output_names": outputs, "opset_version": network.opset}
     with torch.no_grad(), quiet():
-        module = lively(network.build(network)).eval()
+        module = materialized(network)
         if exporter == "torchscript":
             torch.onnx.export(module, example, str(path), dynamo=False, dynamic_axes=dynamic, **common)
             return
@@ -38,6 +36,16 @@ def export(network: Network, exporter: Exporter, path: Path) -> None:
         torch.onnx.export(
             module, example, str(path), dynamo=True, dynamic_shapes=shapes, external_data=False, verbose=False, **common
         )
+
+
+def materialized(network: Network) -> nn.Module:
+    """The module of ``network`` with random weights, the same ones every time."""
+    torch.manual_seed(_seed(network))
+    return lively(network.build(network)).eval()
+
+
+def _seed(network: Network) -> int:
+    return zlib.crc32(network.name.encode())
 
 
 @torch.no_grad()
