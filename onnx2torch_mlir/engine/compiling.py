@@ -10,6 +10,7 @@ from onnx2torch_mlir import isolation
 from onnx2torch_mlir.diagnostics import Finding, Refusal, refuse
 from onnx2torch_mlir.engine import cache, objects
 from onnx2torch_mlir.engine.engine import Engine
+from onnx2torch_mlir.engine.layout import Packing
 from onnx2torch_mlir.engine.options import Options, of_environment
 from onnx2torch_mlir.lowering.lowered import Lowered
 
@@ -41,7 +42,8 @@ def compile(
         if missing:
             raise _missing(missing)
         cache.store(name, entry)
-    return Engine(lowered, entry["object"], entry["messages"], seconds=entry["seconds"])
+    packings = [Packing(*fields) for fields in entry["packings"]]
+    return Engine(lowered, entry["object"], entry["messages"], packings, seconds=entry["seconds"])
 
 
 def _build(program: bytes, options: Options, timeout: float | None, reproducer: Path | None) -> dict[str, Any]:

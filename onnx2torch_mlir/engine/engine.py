@@ -16,6 +16,7 @@ from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine import arrays, layout, objects
 from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.engine.binding import InputBinder, dim_text
+from onnx2torch_mlir.engine.packed_weights import packed
 from onnx2torch_mlir.lowering.lowered import Lowered
 
 
@@ -37,15 +38,17 @@ def described(spec: TensorSpec, dim_names: Mapping[str, str]) -> TensorInfo:
 class Context:
     """The memory of one call at a time (see compiler/runtime.py): the next call finds its buffers again.
 
-    ``packed`` are the words of the arguments, of which the inputs' come first, and ``results`` those of the results.
+    ``packed`` are the words of the arguments, of which the inputs' come first, and ``results`` those of the results; the
+    pointers of packed weights follow where the results go.
     """
 
-    def __init__(self, inputs: int, weights: Sequence[int], results: int, flags: int) -> None:
+    def __init__(self, inputs: int, weights: Sequence[int], results: int, flags: int, packed: Sequence[int] = ()) -> None:
         self._memory = ctypes.create_string_buffer(layout.CONTEXT_BYTES + 64)
         self.address = (ctypes.addressof(self._memory) + 63) & ~63
         self.results = (ctypes.c_int64 * (results + flags))()
         target = ctypes.addressof(self.results)
-        self.packed: Any = (ctypes.c_int64 * (inputs + len(weights) + 2))(*[0] * inputs, *weights, target, target + 8 * results)
+        words = [*[0] * inputs, *weights, target, target + 8 * results, *packed]
+        self.packed: Any = (ctypes.c_int64 * len(words))(*words)
         self.arguments = ctypes.addressof(self.packed)
 
     def word(self, index: int) -> int:
@@ -67,9 +70,18 @@ class Engine:
     """
 
     def __init__(
-        self, lowered: Lowered, code: bytes, messages: list[str], *, seconds: Mapping[str, float] | None = None
+        self,
+        lowered: Lowered,
+        code: bytes,
+        messages: list[str],
+        packings: Sequence[layout.Packing] = (),
+        *,
+        seconds: Mapping[str, float] | None = None,
     ) -> None:
-        """Load ``code`` (see `onnx2torch_mlir.engine.compile`); ``messages`` are those of the assertions."""
+        """Load ``code`` (see `onnx2torch_mlir.engine.compile`); ``messages`` are those of the assertions.
+
+        ``packings`` says which weights the code finds packed, in its order.
+        """
         self._lowered = lowered
         self._code = objects.Code(code, layout.ENTRY)
         self._messages = messages
@@ -79,6 +91,8 @@ class Engine:
         self._narrow = [(index, NARROW[spec.element]) for index, spec in enumerate(lowered.outputs) if spec.element]
         self._weights: list[Array] | None = None
         self._weight_words: list[int] = []
+        self._packings = packings
+        self._packed: list[Array] = []
         self._lock = threading.Lock()
         self._contexts: list[Context] = []
         self.seconds = dict(seconds or {})
@@ -121,7 +135,8 @@ class Engine:
             return self._contexts.pop()
         except IndexError:
             inputs = sum(1 + len(info.shape) for info in self.inputs)
-            return Context(inputs, self._weight_words, sum(self._result_words), len(self._outputs))
+            packed = [arrays.address_of(array) for array in self._packed]
+            return Context(inputs, self._weight_words, sum(self._result_words), len(self._outputs), packed)
 
     def _load_weights(self) -> None:
         with self._lock:
@@ -138,6 +153,7 @@ class Engine:
                     raise refuse("O2M-X002", f"{case} is {array.dtype}{list(array.shape)}, declared {weight.spec}", case=case)
                 weights.append(array)
             self._weight_words = arrays.arguments(weights)
+            self._packed = [packed(weights[packing.weight], packing) for packing in self._packings]
             self._weights = weights
 
     def _fail(self, index: int) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 ENTRY = "o2m_entry"
 """``i32 o2m_entry(context, packed)``: 0, or 1 after a failure; see `onnx2torch_mlir.engine.compiler.runtime.entry`."""
@@ -23,3 +26,30 @@ OUT_OF_MEMORY = -1
 def allocation(block: int) -> int:
     """malloc's pointer of a block of memory."""
     return int(ctypes.c_uint64.from_address(block + 8 * RAW).value)
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a float32 weight is packed for the contraction driver: pairs of a count and a stride, both in elements.
+
+    ``offset`` is where the operand begins in the weight. Packed, batches come first, then panels of ``width`` columns each,
+    then the segments, then the columns of the panel; columns beyond the last are 0.
+    """
+
+    weight: int
+    offset: int
+    width: int
+    batches: Sequence[Sequence[int]]
+    columns: Sequence[int]
+    segments: Sequence[Sequence[int]]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the packed array."""
+        panels = -(-self.columns[0] // self.width)
+        return (*(n for n, _ in self.batches), panels, *(n for n, _ in self.segments), self.width)
+
+    @property
+    def batch_steps(self) -> list[int]:
+        """How many bytes apart the packed operands of neighbouring batches are."""
+        return [4 * math.prod(self.shape[axis + 1 :]) for axis in range(len(self.batches))]

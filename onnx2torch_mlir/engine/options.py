@@ -2,7 +2,7 @@
 
 ``ONNX2MLIR_OPT_LEVEL`` (0 to 3) replaces LLVM's optimization level, which is 3: at 0 a program compiles in less than half
 the time and runs slower; its numbers may differ in the last place. ``ONNX2MLIR_DISABLE`` is a comma-separated list of
-matchers (`MATCHERS`) whose work is left to plain loops, or ``all``: results agree within the tolerances of the tests either way.
+matchers (`MATCHERS`) whose work is left to plain loops, or ``all``: results agree within the tests' tolerances either way.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from onnx2torch_mlir.diagnostics import refuse
 
 MATCHERS = ("contractions", "channels_last", "rows", "vector_math")
-"""contractions: sums of products as register tiles; channels_last: the layout of convolutions; rows: nests over the same rows as
-one; vector_math: functions as polynomials."""
+"""contractions: sums of products as register tiles; channels_last: the layout of convolutions; rows: nests over the same
+rows as one; vector_math: functions as polynomials."""
 
 
 @dataclass(frozen=True)
@@ -44,5 +44,6 @@ def of_environment(inputs: int) -> Options:
         names = set(MATCHERS)
     if unknown := sorted(names - set(MATCHERS)):
         known = ", ".join(MATCHERS)
-        raise refuse("O2M-U001", f"ONNX2MLIR_DISABLE names {unknown[0]!r}; it may name {known}, or all", case="ONNX2MLIR_DISABLE")
+        reason = f"ONNX2MLIR_DISABLE names {unknown[0]!r}; it may name {known}, or all"
+        raise refuse("O2M-U001", reason, case="ONNX2MLIR_DISABLE")
     return Options(int(level), frozenset(names), inputs)

@@ -9,10 +9,10 @@ from onnx2torch_mlir.engine.compiler.flatten import assemble
 from onnx2torch_mlir.engine.compiler.walks import functions, pointer
 
 
-def pack(module: ir.Module) -> tuple[ir.Value, int]:
+def pack(module: ir.Module) -> tuple[ir.Value, list[int]]:
     """Replace the arguments of @main, all memrefs, by a context and a pointer to words (see arrays.arguments).
 
-    Returns the context and the number of words.
+    Returns the context, and the position of each argument's pointer among the words, then the number of words.
     """
     (main,) = functions(module)
     block = main.regions[0].blocks[0]
@@ -21,22 +21,24 @@ def pack(module: ir.Module) -> tuple[ir.Value, int]:
     signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     if "arg_attrs" in main.attributes:
         del main.attributes["arg_attrs"]
-    position = 0
+    positions = [0]
     with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():
         for argument in given:
             type_ = ir.MemRefType(argument.type)
+            position = positions[-1]
             varying = [axis for axis in range(type_.rank) if type_.is_dynamic_dim(axis)]
-            values = [_load(words, position, pointer())]
-            values += [_load(words, position + 1 + axis, ir.IntegerType.get_signless(64)) for axis in varying]
+            values = [load_word(words, position, pointer())]
+            values += [load_word(words, position + 1 + axis, ir.IntegerType.get_signless(64)) for axis in varying]
             argument.replace_all_uses_with(assemble(type_, values))
-            position += 1 + type_.rank
+            positions.append(position + 1 + type_.rank)
     for _ in given:
         block.erase_argument(0)
     main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([pointer()] * 2, signature.results))
-    return block.arguments[0], position
+    return block.arguments[0], positions
 
 
-def _load(words: ir.Value, position: int, type_: ir.Type) -> ir.Value:
+def load_word(words: ir.Value, position: int, type_: ir.Type) -> ir.Value:
+    """The word at ``position`` of the arguments' array, at the insertion point."""
     place = llvm.GEPOp(
         pointer(),
         words,

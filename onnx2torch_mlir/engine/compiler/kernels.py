@@ -22,17 +22,8 @@ from onnx2torch_mlir.engine.compiler.collapse import (
 )
 from onnx2torch_mlir.engine.compiler.flatten import assemble, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
-from onnx2torch_mlir.engine.compiler.walks import functions, i64, is_memref, nested, symbol
+from onnx2torch_mlir.engine.compiler.walks import functions, i64, is_memref, nested, root_of, symbol
 
-_VIEWS = (
-    "memref.subview",
-    "memref.cast",
-    "memref.collapse_shape",
-    "memref.expand_shape",
-    "memref.reinterpret_cast",
-    "memref.transpose",
-    "memref.reshape",
-)
 _PREFIX = "o2m_kernel_"
 
 
@@ -218,15 +209,9 @@ def _is_constant(value: ir.Value) -> bool:
     return not isinstance(owner, ir.Block) and owner.operation.name in ("arith.constant", "complex.constant")
 
 
-def _root(value: ir.Value) -> ir.Value:
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _VIEWS:
-        value = value.owner.operation.operands[0]
-    return value
-
-
 def _alone(passed: list[ir.Value]) -> list[int]:
     """Positions of memrefs that share no memory with another one, as far as the program text proves it."""
-    roots = [_root(value) if is_memref(value.type) else None for value in passed]
+    roots = [root_of(value) if is_memref(value.type) else None for value in passed]
     found = []
     for position, root in enumerate(roots):
         others = [other for place, other in enumerate(roots) if place != position and other is not None]

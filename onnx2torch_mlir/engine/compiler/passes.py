@@ -39,7 +39,7 @@ LOOPS = "func.func(convert-linalg-to-loops),canonicalize,cse"
 
 LLVM = (
     "lower-affine,convert-scf-to-cf,expand-strided-metadata,lower-affine,"
-    "func.func(convert-math-to-llvm),convert-math-to-libm,convert-complex-to-llvm,"
+    "convert-vector-to-llvm,func.func(convert-math-to-llvm),convert-math-to-libm,convert-complex-to-llvm,"
     "convert-arith-to-llvm,finalize-memref-to-llvm,convert-func-to-llvm,convert-cf-to-llvm,convert-index-to-llvm,"
     "convert-arith-to-llvm,convert-ub-to-llvm,reconcile-unrealized-casts,canonicalize,cse"
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from onnx2torch_mlir.engine.compiler import (
     arguments,
     assertions,
     brain_floats,
+    contractions,
     destinations,
     floats,
     fusion,
@@ -27,7 +28,7 @@ from onnx2torch_mlir.engine.compiler import (
     runtime,
 )
 from onnx2torch_mlir.engine.compiler.walks import functions, symbol
-from onnx2torch_mlir.engine.layout import ENTRY
+from onnx2torch_mlir.engine.layout import ENTRY, Packing
 from onnx2torch_mlir.engine.options import Options
 
 _DEFAULT = Options()
@@ -51,7 +52,8 @@ def build(program: bytes, options: Options = _DEFAULT) -> dict[str, Any]:
     """Compile the module of a `Lowered` (bytecode or text).
 
     Returns ``object`` (the object file), ``messages`` (of the assertions, by number), ``results`` (the rank of each
-    result) and ``seconds`` (by stage). Raises `Refusal` O2M-M001 with the diagnostics of the pass that failed.
+    result), ``packings`` (the fields of each `Packing`) and ``seconds`` (by stage). Raises `Refusal` O2M-M001 with the
+    diagnostics of the pass that failed.
     """
     times = Times()
     diagnostics = passes.Diagnostics()
@@ -60,26 +62,44 @@ def build(program: bytes, options: Options = _DEFAULT) -> dict[str, Any]:
         with passes.findings_of("reading the module", diagnostics):
             module = ir.Module.parse(program)
         times.stage("parse")
-        messages, aliases, words = _to_loops(module, options, diagnostics, times)
+        found = _to_loops(module, options, diagnostics, times)
         main = next(f for f in functions(module) if symbol(f) == "main")
         signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         ranks = [ir.MemRefType(type_).rank for type_ in signature.results]
         lower_to_llvm.mark_internal(module)
         passes.run(module, "conversion to LLVM", passes.LLVM, diagnostics)
         with passes.findings_of("finishing the LLVM module", diagnostics):
-            lower_to_llvm.finish(module, aliases, words, [3 + 2 * rank for rank in ranks])
+            lower_to_llvm.finish(module, found.aliases, found.words, [3 + 2 * rank for rank in ranks])
             if not module.operation.verify():
                 raise ValueError("the LLVM module is not valid")
         times.stage("llvm dialect")
         with passes.findings_of("code generation", diagnostics):
             code = _generate(brain_floats.as_bits(module), options.level)
         times.stage("llvm")
-    return {"object": code, "messages": messages, "results": ranks, "seconds": times.seconds}
+    packings = [list(asdict(packing).values()) for packing in found.packings]
+    return {
+        "object": code,
+        "messages": found.messages,
+        "results": ranks,
+        "packings": packings,
+        "seconds": times.seconds,
+    }
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """What the rest needs of a module that is loops: the assertions' messages, the pointers of each kernel whose memory no
+    other argument reaches, the number of words of the arguments, and the weights that are packed."""
+
+    messages: list[str]
+    aliases: dict[str, list[int]]
+    words: int
+    packings: list[Packing]
 
 
 def _to_loops(
     module: ir.Module, options: Options, diagnostics: passes.Diagnostics, times: Times
-) -> tuple[list[str], dict[str, list[int]], int]:
+) -> _Loops:
     passes.run(module, "simplification", "inline," + passes.SIMPLIFY + ",symbol-dce", diagnostics)
     names = [symbol(function) for function in functions(module)]
     if names != ["main"]:
@@ -101,7 +121,7 @@ def _to_loops(
     passes.run(module, "simplification of buffers", passes.SIMPLIFY, diagnostics)
     times.stage("bufferize")
     with passes.findings_of("memory and assertions", diagnostics):
-        call_context, words = arguments.pack(module)
+        call_context, places = arguments.pack(module)
         messages = assertions.replace_assertions(module, call_context)
         memory.free_buffers(module, call_context)
         _append(module, runtime.DECLARATIONS + runtime.FUNCTIONS)
@@ -114,11 +134,14 @@ def _to_loops(
         floats.select_as_bits(module)
     times.stage("legalize")
     with passes.findings_of("loop nests", diagnostics):
+        weights = {place: number for number, place in enumerate(places[options.inputs : -1])}
+        enabled = options.enabled("contractions")
+        packings = contractions.replace(module, weights, places[-1]) if enabled else []
         aliases = kernels.outline(module)
     times.stage("outline")
     passes.run(module, "loops", passes.LOOPS, diagnostics)
     times.stage("loops")
-    return messages, aliases, words
+    return _Loops(messages, aliases, places[-1], packings)
 
 
 def _protect_arguments(module: ir.Module) -> None:

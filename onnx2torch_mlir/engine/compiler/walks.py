@@ -6,6 +6,16 @@ from collections.abc import Iterator
 
 from torch_mlir import ir
 
+_VIEWS = (
+    "memref.subview",
+    "memref.cast",
+    "memref.collapse_shape",
+    "memref.expand_shape",
+    "memref.reinterpret_cast",
+    "memref.transpose",
+    "memref.reshape",
+)
+
 
 def nested(operation: ir.Operation) -> Iterator[ir.Operation]:
     """All operations inside ``operation``, outer before inner; safe against erasing the one just given."""
@@ -49,6 +59,13 @@ def ancestor_in(block: ir.Block, operation: ir.Operation) -> ir.Operation | None
 def is_memref(type_: ir.Type) -> bool:
     """Whether a value of the type points to memory."""
     return isinstance(type_, ir.MemRefType | ir.UnrankedMemRefType)
+
+
+def root_of(value: ir.Value) -> ir.Value:
+    """The memref of which ``value`` is a view."""
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _VIEWS:
+        value = value.owner.operation.operands[0]
+    return value
 
 
 def pointer() -> ir.Type:

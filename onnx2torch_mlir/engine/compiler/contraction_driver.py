@@ -1,0 +1,324 @@
+"""Sums of products of any shape, over register tiles: tables of rows, packed columns, and the loops around the tiles.
+
+The functions take every size and stride at run time (strides in bytes), so one of each kind serves all contractions of a
+program. Dims are of four kinds: *batches* move all three operands; *rows* the left operand and the result; *columns* the right
+operand and, densely, the result; *segments* (all that is summed up) the left operand, densely in the innermost, and the right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx2torch_mlir.engine.compiler.register_tile import tile_name, tile_types
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+
+_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How many dims of each kind a contraction has.
+
+    ``segments`` are those of the left operand, of which each may stand for several; ``unpacked`` are those of the right
+    operand, 0 where it is already packed.
+    """
+
+    batches: int
+    rows: int
+    segments: int
+    unpacked: int
+
+    @property
+    def packed(self) -> bool:
+        """Whether the right operand is already packed."""
+        return self.unpacked == 0
+
+    @property
+    def name(self) -> str:
+        """The function of this kind."""
+        return f"o2m_contract_f32_{self.batches}_{self.rows}_{self.segments}_{self.unpacked}"
+
+    def arguments(self) -> list[str]:
+        """The names of the i64 arguments, after the context, the three pointers and ``add``."""
+        found = [f"{letter}{i}" for i in range(self.batches) for letter in ("bn", "ba", "bb", "bc")]
+        found += [f"{letter}{i}" for i in range(self.rows) for letter in ("mn", "ma", "mc")]
+        found += ["n"] if self.packed else ["n", "nb"]
+        found += [f"{letter}{i}" for i in range(self.segments) for letter in ("kn", "ka")]
+        found += [f"{letter}{i}" for i in range(self.unpacked) for letter in ("rn", "rb")]
+        return found
+
+
+def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
+    """The texts of the functions of ``kinds`` and of what they call, but for the tiles."""
+    texts = [_rows(count) for count in sorted({kind.rows for kind in kinds})]
+    texts += [_panels(unit, count) for count in sorted({kind.segments for kind in kinds})]
+    texts += [_pack(unit, count) for count in sorted({kind.unpacked for kind in kinds if not kind.packed})]
+    texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
+    return "\n".join(texts)
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(f"%{name}: i64" for name in names)
+
+
+def _rows(count: int) -> str:
+    """@o2m_rows_N(table, counts and the two strides of each dim): the two offsets of each row, outer dims first."""
+    names = [f"{letter}{i}" for i in range(count) for letter in ("mn", "ma", "mc")]
+    lines = [f"func.func private @o2m_rows_{count}(%table: !llvm.ptr{', ' * bool(names)}{_list(names)}) {{"]
+    lines += ["%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64"]
+    place, a, c = "%table", "%none", "%none"
+    for i in range(count):
+        lines += [
+            f"%r{i} = scf.for %i{i} = %none to %mn{i} step %one iter_args(%t{i} = {place}) -> (!llvm.ptr) : i64 {{",
+            f"%fa{i} = arith.muli %i{i}, %ma{i} : i64",
+            f"%fc{i} = arith.muli %i{i}, %mc{i} : i64",
+            f"%a{i} = arith.addi {a}, %fa{i} : i64",
+            f"%c{i} = arith.addi {c}, %fc{i} : i64",
+        ]
+        place, a, c = f"%t{i}", f"%a{i}", f"%c{i}"
+    lines += [
+        f"llvm.store {a}, {place} : i64, !llvm.ptr",
+        f"%second = llvm.getelementptr {place}[1] : (!llvm.ptr) -> !llvm.ptr, i64",
+        f"llvm.store {c}, %second : i64, !llvm.ptr",
+    ]
+    if count:
+        lines += [f"%next = llvm.getelementptr {place}[2] : (!llvm.ptr) -> !llvm.ptr, i64", "scf.yield %next : !llvm.ptr", "}"]
+    for i in reversed(range(count - 1)):
+        lines += [f"scf.yield %r{i + 1} : !llvm.ptr", "}"]
+    return "\n".join([*lines, "return", "}"])
+
+
+def _panels(unit: VectorUnit, segments: int) -> str:
+    """@o2m_panels_S(a, table, m, b, n, c, add, segments): all tiles of ``m`` rows and ``n`` packed columns."""
+    sizes = [name for i in range(segments) for name in ([f"n{i}", f"s{i}"] if i < segments - 1 else [f"n{i}"])]
+    lines = [
+        f"func.func private @o2m_panels_{segments}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64,"
+        f" %c: !llvm.ptr, %add: i1, {_list(sizes)}) {{",
+        "%none = arith.constant 0 : i64",
+        f"%width = arith.constant {unit.columns} : i64",
+        f"%height = arith.constant {unit.rows} : i64",
+        f"%panel0 = arith.constant {unit.columns * _BYTES} : i64",
+    ]
+    panel = "%panel0"
+    for i in range(segments):
+        lines.append(f"%panel{i + 1} = arith.muli {panel}, %n{i} : i64")
+        panel = f"%panel{i + 1}"
+    lines += [
+        "scf.for %j = %none to %n step %width iter_args(%bj = %b) -> (!llvm.ptr) : i64 {",
+        "%left = arith.subi %n, %j : i64",
+        "%columns = arith.minsi %left, %width : i64",
+        "%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        "scf.for %i = %none to %m step %height : i64 {",
+        "%rest = arith.subi %m, %i : i64",
+        "%count = arith.minsi %rest, %height : i64",
+        "%two = arith.constant 2 : i64",
+        "%entry = arith.muli %i, %two : i64",
+        "%rows = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        "%which = arith.index_cast %count : i64 to index",
+        "scf.index_switch %which",
+    ]
+    given = ", ".join(["%a", "%rows", "%bj", "%cj", "%columns", "%add", *(f"%{name}" for name in sizes)])
+    types = ", ".join(tile_types(segments))
+    for rows in range(1, unit.rows + 1):
+        head = f"case {rows}" if rows < unit.rows else "default"
+        lines += [f"{head} {{", f"func.call @{tile_name(segments, rows)}({given}) : ({types}) -> ()", "scf.yield", "}"]
+    lines += [
+        "}",
+        f"%next = llvm.getelementptr %bj[{panel}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "scf.yield %next : !llvm.ptr",
+        "}",
+        "return",
+        "}",
+    ]
+    return "\n".join(lines).replace("scf.for %j", "%end = scf.for %j", 1)
+
+
+def _pack(unit: VectorUnit, segments: int) -> str:
+    """@o2m_pack_S(to, b, n, step of columns, counts and strides of segments): columns side by side, 0 beyond the last."""
+    sizes = [f"{letter}{i}" for i in range(segments) for letter in ("n", "s")]
+    lanes, last = unit.lanes, segments - 1
+    vector, mask = f"vector<{lanes}xf32>", f"vector<{lanes}xi1>"
+    wide = f"vector<{lanes}xi64>"
+    numbers = ", ".join(map(str, range(lanes)))
+    lines = [
+        f"func.func private @o2m_pack_{segments}(%to: !llvm.ptr, %b: !llvm.ptr, %n: i64, %ns: i64, {_list(sizes)}) {{",
+        "%none = arith.constant 0 : i64",
+        "%one = arith.constant 1 : i64",
+        f"%lanes = arith.constant {lanes} : i64",
+        f"%width = arith.constant {unit.columns} : i64",
+        f"%bytes = arith.constant {_BYTES} : i64",
+        f"%lane = arith.constant dense<[{numbers}]> : {wide}",
+        f"%zero = arith.constant dense<0.0> : {vector}",
+        "%dense = arith.cmpi eq, %ns, %bytes : i64",
+        f"%along = arith.cmpi eq, %s{last}, %bytes : i64",
+        "%end = scf.for %j = %none to %n step %width iter_args(%t = %to) -> (!llvm.ptr) : i64 {",
+        "%left = arith.subi %n, %j : i64",
+        "%columns = arith.minsi %left, %width : i64",
+        "%fj = arith.muli %j, %ns : i64",
+        "%bj = llvm.getelementptr %b[%fj] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+    ]
+    place, source = "%t", "%bj"
+    for i in range(last):
+        lines += [
+            f"%r{i} = scf.for %i{i} = %none to %n{i} step %one iter_args(%t{i} = {place}) -> (!llvm.ptr) : i64 {{",
+            f"%f{i} = arith.muli %i{i}, %s{i} : i64",
+            f"%b{i} = llvm.getelementptr {source}[%f{i}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        ]
+        place, source = f"%t{i}", f"%b{i}"
+    count, step = f"%n{last}", f"%s{last}"
+    lines += ["scf.if %dense {", f"scf.for %k = %none to {count} step %one : i64 {{"]
+    turn = [
+        f"%fk = arith.muli %k, {step} : i64",
+        f"%bk = llvm.getelementptr {source}[%fk] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "%fw = arith.muli %k, %width : i64",
+        f"%tk = llvm.getelementptr {place}[%fw] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+    ]
+    lines += turn
+    for half in range(2):
+        lines += [
+            f"%h{half} = arith.constant {half * lanes} : i64",
+            f"%o{half} = arith.subi %columns, %h{half} : i64",
+            f"%x{half} = vector.broadcast %o{half} : i64 to {wide}",
+            f"%m{half} = arith.cmpi slt, %lane, %x{half} : {wide}",
+            f"%p{half} = llvm.getelementptr %bk[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
+            f"%q{half} = llvm.getelementptr %tk[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
+            f"%v{half} = llvm.intr.masked.load %p{half}, %m{half}, %zero {{alignment = 4 : i32}}"
+            f" : (!llvm.ptr, {mask}, {vector}) -> {vector}",
+            f"llvm.store %v{half}, %q{half} {{alignment = 4 : i64}} : {vector}, !llvm.ptr",
+        ]
+    lines += ["}", "} else {", *_transposed(unit, turn, count), "}"]
+    lines += [
+        f"%passed = arith.muli {count}, %width : i64",
+        f"%after = llvm.getelementptr {place}[%passed] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+    ]
+    done = "%after"
+    for i in reversed(range(last)):
+        lines += [f"scf.yield {done} : !llvm.ptr", "}"]
+        done = f"%r{i}"
+    lines += [f"scf.yield {done} : !llvm.ptr", "}", "return", "}"]
+    return "\n".join(lines)
+
+
+def _transposed(unit: VectorUnit, turn: list[str], count: str) -> list[str]:
+    """Columns that are not dense: squares of ``lanes`` by ``lanes`` numbers are turned in registers, the rest one by one.
+
+    ``turn`` finds the places of step %k.
+    """
+    lanes = unit.lanes
+    vector = f"vector<{lanes}xf32>"
+    lines = [
+        "%full = arith.cmpi eq, %columns, %width : i64",
+        "%turns = arith.andi %full, %along : i1",
+        f"%remains = arith.remui {count}, %lanes : i64",
+        f"%whole = arith.subi {count}, %remains : i64",
+        "%squares = arith.select %turns, %whole, %none : i64",
+        "scf.for %k = %none to %squares step %lanes : i64 {",
+        *turn,
+    ]
+    for half in range(2):
+        names = []
+        for i in range(lanes):
+            column = half * lanes + i
+            lines += [
+                f"%n{column}c = arith.constant {column} : i64",
+                f"%n{column}f = arith.muli %n{column}c, %ns : i64",
+                f"%n{column}p = llvm.getelementptr %bk[%n{column}f] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+                f"%n{column}v = llvm.load %n{column}p {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
+            ]
+            names.append(f"%n{column}v")
+        stage = 1
+        while stage < lanes:
+            for i in range(lanes):
+                if i & stage:
+                    continue
+                first, second = names[i], names[i | stage]
+                low = [t if not t & stage else lanes + t - stage for t in range(lanes)]
+                high = [t + stage if not t & stage else lanes + t for t in range(lanes)]
+                for target, order, suffix in ((i, low, "l"), (i | stage, high, "h")):
+                    names[target] = f"%z{half}_{stage}_{i}{suffix}"
+                    lines.append(f"{names[target]} = vector.shuffle {first}, {second} {order} : {vector}, {vector}")
+            stage *= 2
+        for i in range(lanes):
+            lines += [
+                f"%w{half}_{i} = llvm.getelementptr %tk[{i * unit.columns + half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
+                f"llvm.store {names[i]}, %w{half}_{i} {{alignment = 4 : i64}} : {vector}, !llvm.ptr",
+            ]
+    lines += [
+        "}",
+        f"scf.for %k = %squares to {count} step %one : i64 {{",
+        *turn,
+        "%nothing = arith.constant 0.0 : f32",
+        "scf.for %i = %columns to %width step %one : i64 {",
+        "%ti = llvm.getelementptr %tk[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        "llvm.store %nothing, %ti : f32, !llvm.ptr",
+        "}",
+        "scf.for %i = %none to %columns step %one : i64 {",
+        "%fi = arith.muli %i, %ns : i64",
+        "%bi = llvm.getelementptr %bk[%fi] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "%ti = llvm.getelementptr %tk[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        "%v = llvm.load %bi : !llvm.ptr -> f32",
+        "llvm.store %v, %ti : f32, !llvm.ptr",
+        "}",
+        "}",
+    ]
+    return lines
+
+
+def _contract(unit: VectorUnit, kind: Kind) -> str:
+    """The function of a kind: the table of rows, then for each batch packed columns and their tiles."""
+    lines = [
+        f"func.func private @{kind.name}(%ctx: !llvm.ptr, %a: !llvm.ptr, %b: !llvm.ptr, %c: !llvm.ptr, %add: i1,"
+        f" {_list(kind.arguments())}) {{",
+        "%none = arith.constant 0 : i64",
+        "%one = arith.constant 1 : i64",
+        "%entry = arith.constant 16 : i64",
+    ]
+    count = "%one"
+    for i in range(kind.rows):
+        lines.append(f"%m{i} = arith.muli {count}, %mn{i} : i64")
+        count = f"%m{i}"
+    rows = [f"m{letter}{i}" for i in range(kind.rows) for letter in ("n", "a", "c")]
+    given = ", ".join(["%table", *(f"%{name}" for name in rows)])
+    lines += [
+        f"%size = arith.muli {count}, %entry : i64",
+        "%table = func.call @o2m_alloc(%ctx, %size) : (!llvm.ptr, i64) -> !llvm.ptr",
+        f"func.call @o2m_rows_{kind.rows}({given}) : ({', '.join(['!llvm.ptr'] + ['i64'] * len(rows))}) -> ()",
+    ]
+    columns = "%b"
+    if not kind.packed:
+        lines += [
+            f"%width = arith.constant {unit.columns} : i64",
+            "%panels = arith.ceildivsi %n, %width : i64",
+            f"%panel = arith.constant {unit.columns * _BYTES} : i64",
+            "%k0 = arith.muli %panels, %panel : i64",
+        ]
+        for i in range(kind.segments):
+            lines.append(f"%k{i + 1} = arith.muli %k{i}, %kn{i} : i64")
+        lines.append(f"%packed = func.call @o2m_alloc(%ctx, %k{kind.segments}) : (!llvm.ptr, i64) -> !llvm.ptr")
+    a, c = "%a", "%c"
+    for i in range(kind.batches):
+        lines.append(f"scf.for %i{i} = %none to %bn{i} step %one : i64 {{")
+        moved = []
+        for letter, base in (("a", a), ("b", columns), ("c", c)):
+            lines += [
+                f"%f{letter}{i} = arith.muli %i{i}, %b{letter}{i} : i64",
+                f"%{letter}_{i} = llvm.getelementptr {base}[%f{letter}{i}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+            ]
+            moved.append(f"%{letter}_{i}")
+        a, columns, c = moved
+    if not kind.packed:
+        sizes = [f"r{letter}{i}" for i in range(kind.unpacked) for letter in ("n", "b")]
+        given = ", ".join(["%packed", columns, "%n", "%nb", *(f"%{name}" for name in sizes)])
+        types = ", ".join(["!llvm.ptr"] * 2 + ["i64"] * (2 + len(sizes)))
+        lines.append(f"func.call @o2m_pack_{kind.unpacked}({given}) : ({types}) -> ()")
+        columns = "%packed"
+    last = kind.segments - 1
+    sizes = [name for i in range(kind.segments) for name in ([f"kn{i}", f"ka{i}"] if i < last else [f"kn{i}"])]
+    given = ", ".join([a, "%table", count, columns, "%n", c, "%add", *(f"%{name}" for name in sizes)])
+    types = ", ".join(["!llvm.ptr", "!llvm.ptr", "i64", "!llvm.ptr", "i64", "!llvm.ptr", "i1", *["i64"] * len(sizes)])
+    lines.append(f"func.call @o2m_panels_{kind.segments}({given}) : ({types}) -> ()")
+    lines += ["}"] * kind.batches
+    if not kind.packed:
+        lines.append("func.call @o2m_free(%ctx, %packed) : (!llvm.ptr, !llvm.ptr) -> ()")
+    lines += ["func.call @o2m_free(%ctx, %table) : (!llvm.ptr, !llvm.ptr) -> ()", "return", "}"]
+    return "\n".join(lines)

@@ -1,0 +1,134 @@
+"""Which loop nests are sums of products of two operands, and what each of their loops does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, iterators
+from onnx2torch_mlir.engine.compiler.walks import is_memref
+
+_MOST_SEGMENTS = 4
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A contraction: its operands in the driver's order, and the loops of each kind."""
+
+    generic: ir.Operation
+    left: int
+    right: int
+    operands: list[Access]
+    batches: list[int]
+    rows: list[int]
+    column: int | None
+    segments: list[int]
+
+    def value(self, operand: int) -> ir.Value:
+        """The memref of an operand."""
+        return self.generic.operands[operand]
+
+    def length(self, dim: int) -> tuple[int, int]:
+        """An operand and its axis whose size is the number of turns of loop ``dim``."""
+        found = _length(self.operands, dim)
+        assert found is not None
+        return found
+
+    def fixed_length(self, dim: int) -> int | None:
+        """The number of turns of loop ``dim``, where the types tell."""
+        return _static(self.operands, self.length(dim))
+
+    def merged(self) -> list[list[int]]:
+        """The segments in groups that are one segment of the left operand, outer ones first."""
+        access = self.operands[self.left]
+        groups: list[list[int]] = []
+        for dim in self.segments:
+            length, step = self.fixed_length(dim), access.step(dim)
+            before = access.step(groups[-1][-1]) if groups else None
+            if groups and length is not None and step is not None and before == length * step:
+                groups[-1].append(dim)
+            else:
+                groups.append([dim])
+        return groups
+
+
+def match(generic: ir.Operation) -> Contraction | None:
+    """The contraction that a ``linalg.generic`` on memrefs is, or None."""
+    if len(generic.operands) != 3 or not _is_sum_of_products(generic):
+        return None
+    operands = accesses(generic)
+    summed = iterators(generic)
+    if not all(is_memref(value.type) for value in generic.operands) or not all(map(_is_linear, operands)):
+        return None
+    lengths = [_length(operands, dim) for dim in range(len(summed))]
+    if None in lengths:
+        return None
+    loops = [dim for dim in range(len(summed)) if _static(operands, lengths[dim]) != 1]
+    x, y, out = ({dim for dim in loops if _moves(access, dim)} for access in operands)
+    reductions = [dim for dim in loops if summed[dim]]
+    if not reductions or len(reductions) > _MOST_SEGMENTS or any(dim not in x | y for dim in reductions):
+        return None
+    dense = [dim for dim in loops if not summed[dim] and operands[2].step(dim) == 1 and (dim in x) != (dim in y)]
+    column = dense[-1] if dense else None
+    left, right = (1, 0) if column in x else (0, 1)
+    sides = (x, y) if left == 0 else (y, x)
+    others = [dim for dim in loops if not summed[dim] and dim != column]
+    if any(dim not in out for dim in others):
+        return None
+    rows = [dim for dim in others if dim not in sides[1]]
+    batches = [dim for dim in others if dim in sides[1]]
+    last = [dim for dim in reductions if operands[left].step(dim) == 1]
+    if not last:
+        return None
+    segments = [dim for dim in reductions if dim != last[-1]] + [last[-1]]
+    return Contraction(generic, left, right, operands, batches, rows, column, segments)
+
+
+def _is_sum_of_products(generic: ir.Operation) -> bool:
+    block = generic.regions[0].blocks[0]
+    operations = [operation.operation for operation in block.operations]
+    if [operation.name for operation in operations] != ["arith.mulf", "arith.addf", "linalg.yield"]:
+        return False
+    product, total, _ = operations
+    x, y, running = block.arguments
+    return (
+        isinstance(running.type, ir.F32Type)
+        and {*product.operands} == {x, y}
+        and {*total.operands} == {running, product.results[0]}
+        and [*operations[2].operands] == [total.results[0]]
+    )
+
+
+def _is_linear(access: Access) -> bool:
+    dims = range(access.map.n_dims)
+    return all(coefficient(expression, dim) is not None for expression in access.map.results for dim in dims) and not any(
+        map(_shifts, access.map.results)
+    )
+
+
+def _shifts(expression: ir.AffineExpr) -> bool:
+    """Whether a number is added in the linear ``expression``."""
+    if isinstance(expression, ir.AffineConstantExpr):
+        return bool(expression.value)
+    return isinstance(expression, ir.AffineAddExpr) and (_shifts(expression.lhs) or _shifts(expression.rhs))
+
+
+def _moves(access: Access, dim: int) -> bool:
+    return any(coefficient(expression, dim) for expression in access.map.results)
+
+
+def _length(operands: list[Access], dim: int) -> tuple[int, int] | None:
+    """An operand and its axis whose size is the number of turns of loop ``dim``; of a known size if there is one."""
+    found = [
+        (number, axis)
+        for number, access in enumerate(operands)
+        for axis, expression in enumerate(access.map.results)
+        if isinstance(expression, ir.AffineDimExpr) and expression.position == dim
+    ]
+    known = [place for place in found if operands[place[0]].extents[place[1]] is not None]
+    return next(iter(known or found), None)
+
+
+def _static(operands: list[Access], length: tuple[int, int] | None) -> int | None:
+    return None if length is None else operands[length[0]].extents[length[1]]

@@ -1,0 +1,190 @@
+"""Register tiles: a few rows times two vectors of columns of a sum of products, as functions of run-time sizes.
+
+A tile holds its sums in registers while it walks along all that is summed up: nested *segments* (the window of a convolution)
+of which the innermost is dense in the left operand. The right operand is *packed*: for each step along the sum the numbers of
+the tile's columns lie side by side. Rows are found through a table, so any set of rows makes a tile.
+"""
+
+from __future__ import annotations
+
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+
+_UNROLLED = 4
+
+
+def tile_name(segments: int, rows: int) -> str:
+    """The function of a tile."""
+    return f"o2m_tile_f32_{segments}_{rows}"
+
+
+def tile_types(segments: int) -> list[str]:
+    """The types of a tile's arguments.
+
+    The left operand; the table of its rows, from the tile's first (each the byte offset of a row of the left operand, and
+    of one of the result); the packed columns; the result at the first column; how many columns there are to store; whether
+    to add to what the result holds. Then for each segment its count and, but for the innermost, its step in bytes in the left
+    operand.
+    """
+    return ["!llvm.ptr"] * 4 + ["i64", "i1"] + ["i64"] * (2 * segments - 1)
+
+
+def tile(unit: VectorUnit, segments: int, rows: int) -> str:
+    """The text of a tile of ``rows`` rows, with so many nested segments (at least 1)."""
+    return _Tile(unit, segments, rows).text()
+
+
+class _Tile:
+    def __init__(self, unit: VectorUnit, segments: int, rows: int) -> None:
+        self.unit, self.segments, self.rows = unit, segments, rows
+        self.vector = f"vector<{unit.lanes}xf32>"
+        self.mask = f"vector<{unit.lanes}xi1>"
+        self.lines: list[str] = []
+        self.cells = [(row, half) for row in range(rows) for half in range(2)]
+
+    def emit(self, *lines: str) -> None:
+        self.lines.extend(lines)
+
+    def text(self) -> str:
+        counts = [f"%n{i}: i64" + (f", %s{i}: i64" if i < self.segments - 1 else "") for i in range(self.segments)]
+        head = ["%a: !llvm.ptr", "%rows: !llvm.ptr", "%b: !llvm.ptr", "%c: !llvm.ptr", "%columns: i64", "%add: i1", *counts]
+        self.emit(f"func.func private @{tile_name(self.segments, self.rows)}({', '.join(head)}) {{")
+        self.emit("%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64")
+        self.emit(f"%zero = arith.constant dense<0.0> : {self.vector}")
+        for row in range(self.rows):
+            for side, place in (("a", 2 * row), ("c", 2 * row + 1)):
+                self.emit(
+                    f"%p{side}{row} = llvm.getelementptr %rows[{place}] : (!llvm.ptr) -> !llvm.ptr, i64",
+                    f"%o{side}{row} = llvm.load %p{side}{row} : !llvm.ptr -> i64",
+                    f"%{side}{row} = llvm.getelementptr %{side}[%o{side}{row}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+                )
+        self._masks()
+        start = self._initial()
+        sums, _ = self._segment(0, [f"%a{row}" for row in range(self.rows)], start, "%b")
+        self._store(sums)
+        self.emit("return", "}")
+        return "\n".join(self.lines)
+
+    def _masks(self) -> None:
+        lanes = self.unit.lanes
+        numbers = ", ".join(map(str, range(lanes)))
+        wide = f"vector<{lanes}xi64>"
+        self.emit(
+            f"%lane = arith.constant dense<[{numbers}]> : {wide}",
+            f"%shift = arith.constant dense<{lanes}> : {wide}",
+            f"%limit0 = vector.broadcast %columns : i64 to {wide}",
+            f"%limit1 = arith.subi %limit0, %shift : {wide}",
+            *(f"%m{half} = arith.cmpi slt, %lane, %limit{half} : {wide}" for half in range(2)),
+            f"%full_width = arith.constant {2 * lanes} : i64",
+            "%full = arith.cmpi sge, %columns, %full_width : i64",
+        )
+
+    def _place(self, row: int, half: int, tag: str) -> str:
+        if half == 0:
+            return f"%c{row}"
+        name = f"%{tag}{row}"
+        self.emit(f"{name} = llvm.getelementptr %c{row}[{self.unit.lanes}] : (!llvm.ptr) -> !llvm.ptr, f32")
+        return name
+
+    def _initial(self) -> list[str]:
+        kinds = ", ".join([self.vector] * len(self.cells))
+        self.emit(f"%start:{len(self.cells)} = scf.if %add -> ({kinds}) {{")
+        names = []
+        for row, half in self.cells:
+            place = self._place(row, half, "l")
+            names.append(f"%i{row}_{half}")
+            self.emit(
+                f"{names[-1]} = llvm.intr.masked.load {place}, %m{half}, %zero {{alignment = 4 : i32}}"
+                f" : (!llvm.ptr, {self.mask}, {self.vector}) -> {self.vector}"
+            )
+        self.emit(f"scf.yield {', '.join(names)} : {kinds}", "} else {")
+        self.emit(f"scf.yield {', '.join(['%zero'] * len(names))} : {kinds}", "}")
+        return [f"%start#{i}" for i in range(len(self.cells))]
+
+    def _segment(self, depth: int, rows: list[str], sums: list[str], b: str) -> tuple[list[str], str]:
+        """The loops of segment ``depth`` and those inside; the sums and the place in the packed columns after it."""
+        if depth == self.segments - 1:
+            return self._dense(rows, sums, b)
+        held = [f"%h{depth}_{i}" for i in range(len(sums))]
+        kinds = ", ".join([*[self.vector] * len(sums), "!llvm.ptr"])
+        given = ", ".join(f"{h} = {s}" for h, s in zip([*held, f"%b{depth}"], [*sums, b], strict=True))
+        loop = f"scf.for %i{depth} = %none to %n{depth} step %one"
+        self.emit(
+            f"%r{depth}:{len(sums) + 1} = {loop} iter_args({given}) -> ({kinds}) : i64 {{",
+            f"%far{depth} = arith.muli %i{depth}, %s{depth} : i64",
+        )
+        moved = []
+        for number, row in enumerate(rows):
+            moved.append(f"%a{depth}_{number}")
+            self.emit(f"{moved[-1]} = llvm.getelementptr {row}[%far{depth}] : (!llvm.ptr, i64) -> !llvm.ptr, i8")
+        inner, after = self._segment(depth + 1, moved, held, f"%b{depth}")
+        self.emit(f"scf.yield {', '.join([*inner, after])} : {kinds}", "}")
+        return [f"%r{depth}#{i}" for i in range(len(sums))], f"%r{depth}#{len(sums)}"
+
+    def _dense(self, rows: list[str], sums: list[str], b: str) -> tuple[list[str], str]:
+        count = f"%n{self.segments - 1}"
+        self.emit(
+            f"%by = arith.constant {_UNROLLED} : i64",
+            f"%rest = arith.remui {count}, %by : i64",
+            f"%whole = arith.subi {count}, %rest : i64",
+        )
+        sums = self._steps("u", "%none", "%whole", "%by", _UNROLLED, rows, sums, b)
+        sums = self._steps("v", "%whole", count, "%one", 1, rows, sums, b)
+        self.emit(
+            f"%wide = arith.constant {self.unit.columns} : i64",
+            f"%passed = arith.muli {count}, %wide : i64",
+            f"%after = llvm.getelementptr {b}[%passed] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        )
+        return sums, "%after"
+
+    def _steps(
+        self, tag: str, low: str, high: str, step: str, unrolled: int, rows: list[str], sums: list[str], b: str
+    ) -> list[str]:
+        kinds = ", ".join([self.vector] * len(sums))
+        held = [f"%{tag}h{i}" for i in range(len(sums))]
+        given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
+        self.emit(
+            f"%{tag}r:{len(sums)} = scf.for %{tag}k = {low} to {high} step {step} iter_args({given}) -> ({kinds}) : i64 {{",
+            f"%{tag}wide = arith.constant {self.unit.columns} : i64",
+            f"%{tag}far = arith.muli %{tag}k, %{tag}wide : i64",
+            f"%{tag}b = llvm.getelementptr {b}[%{tag}far] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        )
+        for number, row in enumerate(rows):
+            self.emit(f"%{tag}a{number} = llvm.getelementptr {row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
+        for turn in range(unrolled):
+            held = self._step(f"{tag}{turn}", tag, turn, held)
+        self.emit(f"scf.yield {', '.join(held)} : {kinds}", "}")
+        return [f"%{tag}r#{i}" for i in range(len(sums))]
+
+    def _step(self, name: str, tag: str, turn: int, sums: list[str]) -> list[str]:
+        lanes, vector = self.unit.lanes, self.vector
+        for half in range(2):
+            place = turn * 2 * lanes + half * lanes
+            self.emit(
+                f"%{name}q{half} = llvm.getelementptr %{tag}b[{place}] : (!llvm.ptr) -> !llvm.ptr, f32",
+                f"%{name}b{half} = llvm.load %{name}q{half} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
+            )
+        found = []
+        for row in range(self.rows):
+            self.emit(
+                f"%{name}p{row} = llvm.getelementptr %{tag}a{row}[{turn}] : (!llvm.ptr) -> !llvm.ptr, f32",
+                f"%{name}x{row} = llvm.load %{name}p{row} : !llvm.ptr -> f32",
+                f"%{name}w{row} = vector.broadcast %{name}x{row} : f32 to {vector}",
+            )
+            for half in range(2):
+                found.append(f"%{name}s{row}_{half}")
+                self.emit(f"{found[-1]} = math.fma %{name}w{row}, %{name}b{half}, {sums[2 * row + half]} : {vector}")
+        return found
+
+    def _store(self, sums: list[str]) -> None:
+        self.emit("scf.if %full {")
+        for (row, half), value in zip(self.cells, sums, strict=True):
+            place = self._place(row, half, "f")
+            self.emit(f"llvm.store {value}, {place} {{alignment = 4 : i64}} : {self.vector}, !llvm.ptr")
+        self.emit("} else {")
+        for (row, half), value in zip(self.cells, sums, strict=True):
+            place = self._place(row, half, "e")
+            self.emit(
+                f"llvm.intr.masked.store {value}, {place}, %m{half} {{alignment = 4 : i32}}"
+                f" : {self.vector}, {self.mask} into !llvm.ptr"
+            )
+        self.emit("}")
