@@ -26,6 +26,7 @@ from onnx2torch_mlir.engine.compiler import (
     memory,
     passes,
     runtime,
+    vector_math,
 )
 from onnx2torch_mlir.engine.compiler.walks import functions, symbol
 from onnx2torch_mlir.engine.layout import ENTRY, Packing
@@ -132,6 +133,9 @@ def _to_loops(
     passes.run(module, "legalization", passes.LEGALIZE, diagnostics)
     with passes.findings_of("float selections", diagnostics):
         floats.select_as_bits(module)
+    if options.enabled("vector_math"):
+        with passes.findings_of("math functions", diagnostics):
+            vector_math.expand(module)
     times.stage("legalize")
     with passes.findings_of("loop nests", diagnostics):
         weights = {place: number for number, place in enumerate(places[options.inputs : -1])}

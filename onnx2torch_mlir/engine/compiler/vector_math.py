@@ -1,0 +1,224 @@
+"""Functions of f32 as branch-free arithmetic, so that the loops around them vectorise; a call would not.
+
+Each is a reduction of the argument to a short interval and a minimax polynomial there (Remez exchange, the coefficients
+rounded to f32 one after the other, the rest fitted again). Results differ from the correctly rounded ones by at most 2 units
+in the last place over the whole range, denormals included; NaN, infinities, zeros and their signs, overflow and the functions'
+edges are exact. f16 and bf16 come here as f32. f64 stays with the C library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from torch_mlir import ir
+
+from onnx2torch_mlir.engine.compiler.scalar_code import (
+    Scalar,
+    clamped,
+    constant,
+    converted,
+    float_bits,
+    float_of_bits,
+    fma,
+    magnitude,
+    polynomial,
+    select,
+)
+from onnx2torch_mlir.engine.compiler.walks import functions, nested
+
+_ROUND = 12582912.0
+"""1.5 * 2**23: added to a number below 2**22, it leaves the nearest integer in the lowest bits."""
+
+_LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
+"""ln 2 as a number of 10 bits, whose product with an exponent is exact, and the rest."""
+
+_LOG2_E = 1.0 / math.log(2.0)
+
+_EXP = (0.49999994, 0.16666521, 0.041668266, 0.008368677, 0.0013820734)
+"""(e**r - 1 - r) / r**2 for |r| <= ln(2) / 2."""
+
+_EXPM1 = (0.49999997, 0.16666546, 0.041667435, 0.008366262, 0.0013870657)
+"""The same, of least error relative to e**r - 1."""
+
+_EXP2 = (0.6931472, 0.24022648, 0.055503596, 0.009618503, 0.0013390997, 0.00015327803)
+"""(2**r - 1) / r for |r| <= 1/2."""
+
+_LOG = (0.3333333, -0.25000826, 0.20001249, -0.16623189, 0.14201224, -0.13161537, 0.12765852, -0.07635762)
+"""(log(1 + f) - f + f**2 / 2) / f**3 for sqrt(1/2) <= 1 + f < sqrt(2)."""
+
+_ERF = (0.12837917, -0.3761263, 0.11283626, -0.02685574, 0.0051924605, -0.00080508046, 8.002782e-05)
+"""erf(a) / a - 1 in a**2 for a <= 0.95."""
+
+_ERFC = (0.00018386987, 1.6273056, 0.918552, 0.15057215, -0.032374967, 0.00446881, -0.00029076694)
+"""-log2(1 - erf(a)) for 0.87 <= a <= 4."""
+
+_TANH = (-0.33333278, 0.13331322, -0.053729367, 0.020604296, -0.005665064)
+"""(tanh(a) / a - 1) / a**2 in a**2 for a <= 0.63."""
+
+
+def expand(module: ir.Module) -> None:
+    """Replace the functions of `FUNCTIONS` on f32 by their expansions."""
+    for function in functions(module):
+        for operation in list(nested(function)):
+            expansion = FUNCTIONS.get(operation.name)
+            if expansion is None or not isinstance(operation.results[0].type, ir.F32Type):
+                continue
+            with ir.InsertionPoint(operation), operation.location:
+                result = expansion(*(Scalar(operand) for operand in operation.operands))
+            operation.results[0].replace_all_uses_with(result.value)
+            operation.erase()
+
+
+def _power_of_2(places: Scalar) -> Scalar:
+    """2 to the number that the lowest bits of an i32 hold, 127 added to it; it is 0 for -127."""
+    return float_of_bits(places << 23)
+
+
+def _scaled(x: Scalar, places: Scalar) -> Scalar:
+    """x times 2 to the number in the lowest bits of ``places``, 254 added to it; in two steps, so that only the last one
+    overflows, or rounds to a denormal."""
+    half = places >> 1
+    return x * _power_of_2(half) * _power_of_2(places - half)
+
+
+def _signed(x: Scalar, sign: Scalar) -> Scalar:
+    """``x``, which is not negative, with the sign of ``sign``."""
+    return float_of_bits(x.bits() | (sign.bits() & -(2**31)))
+
+
+def exp(x: Scalar) -> Scalar:
+    """e to the x."""
+    x = clamped(x, -104.0, 89.0)
+    shifted = fma(x, _LOG2_E, _ROUND + 254)
+    n = shifted - (_ROUND + 254)
+    r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
+    return _scaled(fma(fma(polynomial(r, _EXP), r, 1.0), r, 1.0), shifted.bits())
+
+
+def exp2(x: Scalar) -> Scalar:
+    """2 to the x."""
+    x = clamped(x, -151.0, 129.0)
+    shifted = x + (_ROUND + 254)
+    r = x - (shifted - (_ROUND + 254))
+    return _scaled(fma(polynomial(r, _EXP2), r, 1.0), shifted.bits())
+
+
+def expm1(x: Scalar) -> Scalar:
+    """e to the x, less 1."""
+    near = clamped(x, -30.0, 89.0)
+    shifted = fma(near, _LOG2_E, _ROUND + 126)
+    n = shifted - (_ROUND + 126)
+    r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, near))
+    grown = fma(r * r, polynomial(r, _EXPM1), r)
+    half = _power_of_2(shifted.bits())
+    return select(magnitude(x) < 2.0**-26, x, fma(half, grown, half - 0.5) * 2.0)
+
+
+def _mantissa(x: Scalar) -> tuple[Scalar, Scalar]:
+    """(e, m), e an i32, for x = m * 2**e, sqrt(1/2) <= m < sqrt(2); of normal positive numbers."""
+    root = float_bits(math.sqrt(0.5))
+    bits = x.bits() - root
+    return bits >> 23, float_of_bits((bits & 0x7FFFFF) + root)
+
+
+def _normal(x: Scalar) -> tuple[Scalar, Scalar]:
+    """(e, m) for x = m * 2**e; e as a float."""
+    tiny = x < 2.0**-126
+    e, m = _mantissa(select(tiny, x * 2.0**23, x))
+    return converted("arith.sitofp", e, x.type) + select(tiny, constant(-23.0, x.type), 0.0), m
+
+
+def _log_tail(f: Scalar) -> Scalar:
+    """log(1 + f) - f."""
+    return f * f * fma(f, polynomial(f, _LOG), -0.5)
+
+
+def _log_or_edge(result: Scalar, x: Scalar, zero: float) -> Scalar:
+    """``result``, or what logarithms are where x is not positive and finite: -inf at ``zero``, NaN below."""
+    edge = select(x.equals(zero), constant(-math.inf, x.type), math.nan)
+    return select(x > zero, select(x < math.inf, result, x), edge)
+
+
+def log(x: Scalar) -> Scalar:
+    """The natural logarithm."""
+    e, m = _normal(x)
+    f = m - 1.0
+    result = fma(e, _LN2_HIGH, fma(e, _LN2_LOW, _log_tail(f)) + f)
+    return _log_or_edge(result, x, 0.0)
+
+
+def log2(x: Scalar) -> Scalar:
+    """The logarithm to base 2; exact for powers of 2."""
+    e, m = _normal(x)
+    f = m - 1.0
+    tail = _log_tail(f)
+    over = _LOG2_E - 1.0
+    result = fma(tail, over, fma(f, over, tail)) + f + e
+    return _log_or_edge(result, x, 0.0)
+
+
+def log10(x: Scalar) -> Scalar:
+    """The logarithm to base 10."""
+    e, m = _normal(x)
+    f = m - 1.0
+    tail = _log_tail(f)
+    high = 0.43359375
+    low = math.log10(math.e) - high
+    two_high = 0.301025390625
+    two_low = math.log10(2.0) - two_high
+    result = fma(e, two_high, fma(f, high, fma(tail, high, fma(f, low, fma(tail, low, e * two_low)))))
+    return _log_or_edge(result, x, 0.0)
+
+
+def log1p(x: Scalar) -> Scalar:
+    """log(1 + x), x near 0 included."""
+    u = x + 1.0
+    back = u - 1.0
+    lost = (1.0 - (u - back)) + (x - back)
+    e, m = _mantissa(u)
+    # In two factors, because 2**-128 is none; where e is that large, nothing was lost.
+    f = fma(lost * 0.5, _power_of_2(128 - e), m - 1.0)
+    n = converted("arith.sitofp", e, x.type)
+    result = fma(n, _LN2_HIGH, fma(n, _LN2_LOW, _log_tail(f)) + f)
+    edged = _log_or_edge(result, x, -1.0)
+    return select(x.equals(0.0), x, edged)
+
+
+def tanh(x: Scalar) -> Scalar:
+    """The hyperbolic tangent: near 0 by a polynomial, else from e to the 2x."""
+    a = magnitude(x)
+    square = a * a
+    near = fma(a * square, polynomial(square, _TANH), a)
+    bounded = clamped(a, None, 9.25)
+    shifted = fma(bounded, 2 * _LOG2_E, _ROUND + 127)
+    r = fma(bounded, 2 * _LOG2_E, (_ROUND + 127) - shifted)
+    power = fma(polynomial(r, _EXP2), r, 1.0) * _power_of_2(shifted.bits())
+    far = 1.0 - 2.0 / (power + 1.0)
+    return _signed(select(a < 0.625, near, far), x)
+
+
+def erf(x: Scalar) -> Scalar:
+    """The error function: near 0 by a polynomial, else 1 less 2 to a polynomial."""
+    a = magnitude(x)
+    near = fma(a, polynomial(a * a, _ERF), a)
+    q = polynomial(clamped(a, None, 4.0), _ERFC)
+    shifted = (_ROUND + 127) - q
+    r = (_ROUND + 127) - shifted - q
+    power = fma(polynomial(r, _EXP2), r, 1.0)
+    far = 1.0 - power * _power_of_2(shifted.bits())
+    return _signed(select(a < 0.92, near, far), x)
+
+
+FUNCTIONS: dict[str, Callable[..., Scalar]] = {
+    "math.erf": erf,
+    "math.exp": exp,
+    "math.exp2": exp2,
+    "math.expm1": expm1,
+    "math.log": log,
+    "math.log10": log10,
+    "math.log1p": log1p,
+    "math.log2": log2,
+    "math.tanh": tanh,
+}
+"""The operations that are expanded, by name."""

@@ -1,0 +1,112 @@
+"""Functions of f32 that the compiler expands: against double precision, over every exponent, and that their loops vectorise."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from onnx2torch_mlir import engine
+from tests.engine import programs
+from tests.engine.programs import N
+
+pytest.importorskip("torch_mlir")
+from torch_mlir import ir
+
+from onnx2torch_mlir.engine.compiler import vector_math
+
+REFERENCES = {
+    "erf": lambda x: torch.special.erf(torch.from_numpy(x)).numpy(),
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "log2": np.log2,
+    "tanh": np.tanh,
+}
+MOST_ULPS = 1.6
+f32 = torch.float32
+
+
+def engine_of(scalar, dtypes=(f32,), result=f32):
+    body = programs.pointwise(scalar, list(dtypes), result)
+    return engine.compile(programs.lowered(body, [(dtype, (N,)) for dtype in dtypes], [(result, (N,))]))
+
+
+def arguments():
+    """Every exponent and sign with 40 mantissas, the numbers around 0 and 1, and where results begin and end."""
+    random = np.random.default_rng(0)
+    exponents = np.arange(256, dtype=np.uint32)[:, None] << 23
+    mantissas = np.concatenate([[0, 1, (1 << 23) - 1], random.integers(0, 1 << 23, 37)]).astype(np.uint32)
+    every = (exponents | mantissas).ravel().view("f")
+    usual = random.uniform(-12, 12, 60000).astype("f")
+    near = np.concatenate(
+        [[0.5, 0.625, 0.92, 1, 88.72284, 87.33655, 103.97208, 127, 128, 126, 149, 150], 2.0 ** -np.arange(30)]
+    )
+    around = (near.astype("f").view(np.int32)[:, None] + np.arange(-20, 21, dtype=np.int32)).astype(np.int32).ravel().view("f")
+    positive = np.concatenate([every, around])
+    return np.concatenate([positive, -positive, usual, np.array([math.nan, -math.nan], "f")])
+
+
+def wrong_by(got, exact):
+    """Units in the last place between f32 results and exact ones, as multiples of what f32 resolves there."""
+    with np.errstate(all="ignore"):
+        rounded = exact.astype("f")
+        scale = np.ldexp(1.0, np.maximum(np.frexp(np.where(np.isfinite(exact), exact, 1))[1] - 24, -149))
+        wrong = np.abs(got - exact) / scale
+    special = ~np.isfinite(rounded) | ~np.isfinite(got)
+    same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+    wrong = np.where(special, np.where(same, 0, np.inf), wrong)
+    return np.where((got == 0) & (rounded == 0) & (np.signbit(got) != np.signbit(exact)), np.inf, wrong)
+
+
+def test_every_function_has_a_reference():
+    assert {f"math.{name}" for name in REFERENCES} == set(vector_math.FUNCTIONS)
+
+
+@pytest.mark.parametrize("name", sorted(REFERENCES))
+def test_units_in_the_last_place(name):
+    x = arguments()
+    (got,) = engine_of(f"%r = math.{name} %x0 : f32").run([x])
+    with np.errstate(all="ignore"):
+        exact = REFERENCES[name](x.astype("d"))
+    wrong = wrong_by(got, exact)
+    worst = int(wrong.argmax())
+    assert wrong[worst] <= MOST_ULPS, (x[worst], got[worst], exact[worst])
+
+
+def test_the_edge_of_expm1_and_the_power_of_two():
+    (got,) = engine_of("%r = math.exp2 %x0 : f32").run([np.arange(-149, 128).astype("f")])
+    assert np.array_equal(got, np.ldexp(np.float32(1), np.arange(-149, 128)).astype("f"))
+    (got,) = engine_of("%r = math.log2 %x0 : f32").run([np.ldexp(1.0, np.arange(-149, 128)).astype("f")])
+    assert np.array_equal(got, np.arange(-149, 128))
+
+
+@pytest.mark.parametrize("name", sorted(REFERENCES))
+def test_no_branch_and_no_call_is_left(name):
+    """What LLVM's vectoriser needs: one block of arithmetic."""
+    text = f"func.func @main(%x: f32) -> f32 {{ %r = math.{name} %x : f32\n return %r : f32 }}"
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        vector_math.expand(module)
+        assert module.operation.verify()
+        names = {operation.operation.name for operation in module.body.operations[0].regions[0].blocks[0].operations}
+    plain = {"math.absf", "llvm.intr.fmuladd", "func.return"}
+    assert all(name.startswith("arith.") or name in plain for name in names)
+
+
+def test_other_types_keep_their_function(monkeypatch):
+    x = np.linspace(-3, 3, 101)
+    (got,) = engine_of("%r = math.exp %x0 : f64", [torch.float64], torch.float64).run([x])
+    assert np.allclose(got, np.exp(x), rtol=1e-15)
+
+
+def test_switched_off(monkeypatch):
+    monkeypatch.setenv("ONNX2MLIR_DISABLE", "vector_math")
+    x = np.linspace(-20, 20, 1001).astype("f")
+    (plain,) = engine_of("%r = math.tanh %x0 : f32").run([x])
+    monkeypatch.delenv("ONNX2MLIR_DISABLE")
+    (expanded,) = engine_of("%r = math.tanh %x0 : f32").run([x])
+    assert np.allclose(plain, expanded, rtol=3e-7, atol=0)
