@@ -13,6 +13,8 @@ from onnx2torch_mlir.engine.compiler.register_tile import tile_name, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
+_STAYS = 160 << 10
+"""Bytes of packed columns that stay in the second-level cache beside the rows that meet them."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,16 @@ class Kind:
 def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
     """The texts of the functions of ``kinds`` and of what they call, but for the tiles."""
     texts = [_rows(count) for count in sorted({kind.rows for kind in kinds})]
+    texts += [make(unit, count) for count in depths(kinds) for make in (_tile_loop, _panel)]
     texts += [_panels(unit, count) for count in sorted({kind.segments for kind in kinds})]
     texts += [_pack(unit, count) for count in sorted({kind.unpacked for kind in kinds if not kind.packed})]
     texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
     return "\n".join(texts)
+
+
+def depths(kinds: set[Kind]) -> range:
+    """The numbers of nested segments for which there have to be tiles."""
+    return range(1, max(kind.segments for kind in kinds) + 1)
 
 
 def _list(names: list[str]) -> str:
@@ -88,49 +96,128 @@ def _rows(count: int) -> str:
     return "\n".join([*lines, "return", "}"])
 
 
+def _sizes(segments: int) -> list[str]:
+    """The names of the segments' counts and, but for the innermost, steps in the left operand."""
+    return [name for i in range(segments) for name in ([f"n{i}", f"s{i}"] if i < segments - 1 else [f"n{i}"])]
+
+
+def _tile_loop(unit: VectorUnit, segments: int) -> str:
+    """@o2m_tiles_S(a, table, m, b, columns, c, add, segments): all tiles of ``m`` rows and one panel of packed columns."""
+    sizes = _sizes(segments)
+    lines = [
+        f"func.func private @o2m_tiles_{segments}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %columns: i64,"
+        f" %c: !llvm.ptr, %add: i1, {_list(sizes)}) {{",
+        "%none = arith.constant 0 : i64",
+        "%two = arith.constant 2 : i64",
+        f"%height = arith.constant {unit.rows} : i64",
+        "scf.for %i = %none to %m step %height : i64 {",
+        "%rest = arith.subi %m, %i : i64",
+        "%count = arith.minsi %rest, %height : i64",
+        "%entry = arith.muli %i, %two : i64",
+        "%rows = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        "%which = arith.index_cast %count : i64 to index",
+        "scf.index_switch %which",
+    ]
+    given = ", ".join(["%a", "%rows", "%b", "%c", "%columns", "%add", *(f"%{name}" for name in sizes)])
+    types = ", ".join(tile_types(segments))
+    for rows in range(1, unit.rows + 1):
+        head = f"case {rows}" if rows < unit.rows else "default"
+        lines += [f"{head} {{", f"func.call @{tile_name(segments, rows)}({given}) : ({types}) -> ()", "scf.yield", "}"]
+    return "\n".join([*lines, "}", "return", "}"])
+
+
+def _panel_types(segments: int) -> str:
+    return ", ".join(["!llvm.ptr", "!llvm.ptr", "i64", "!llvm.ptr", "i64", "!llvm.ptr", "i1"] + ["i64"] * len(_sizes(segments)))
+
+
+def _panel(unit: VectorUnit, segments: int) -> str:
+    """@o2m_panel_S: what @o2m_tiles_S does, a part of the sums after the other where the packed columns are too many to stay
+    in the second-level cache while all rows meet them."""
+    sizes = _sizes(segments)
+    width = unit.columns * _BYTES
+    lines = [
+        f"func.func private @o2m_panel_{segments}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %columns: i64,"
+        f" %c: !llvm.ptr, %add: i1, {_list(sizes)}) {{",
+        "%none = arith.constant 0 : i64",
+        "%one = arith.constant 1 : i64",
+        f"%panel0 = arith.constant {width} : i64",
+        f"%most = arith.constant {_STAYS // width} : i64",
+    ]
+    types, rows = _panel_types(segments), "%a, %table, %m, %b, %columns, %c, %add"
+    if segments == 1:
+        lines += [
+            "%count = arith.maxsi %n0, %one : i64",
+            "%parts = arith.ceildivsi %count, %most : i64",
+            "%even = arith.ceildivsi %count, %parts : i64",
+            f"%four = arith.constant {unit.lanes} : i64",
+            "%fours = arith.ceildivsi %even, %four : i64",
+            "%step = arith.muli %fours, %four : i64",
+            "scf.for %k = %none to %count step %step : i64 {",
+            "%rest = arith.subi %n0, %k : i64",
+            "%here = arith.minsi %rest, %step : i64",
+            "%ak = llvm.getelementptr %a[%k] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+            "%far = arith.muli %k, %panel0 : i64",
+            "%bk = llvm.getelementptr %b[%far] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+            "%later = arith.cmpi ne, %k, %none : i64",
+            "%more = arith.ori %add, %later : i1",
+            f"func.call @o2m_tiles_1(%ak, %table, %m, %bk, %columns, %c, %more, %here) : ({types}) -> ()",
+            "}",
+        ]
+        return "\n".join([*lines, "return", "}"])
+    total = "%n0"
+    inner = "%panel0"
+    for i in range(1, segments):
+        lines += [f"%total{i} = arith.muli {total}, %n{i} : i64", f"%inner{i} = arith.muli {inner}, %n{i} : i64"]
+        total, inner = f"%total{i}", f"%inner{i}"
+    deeper = ", ".join(f"%{name}" for name in sizes[2:])
+    lines += [
+        f"%large = arith.cmpi sgt, {total}, %most : i64",
+        "scf.if %large {",
+        "scf.for %i = %none to %n0 step %one : i64 {",
+        "%fa = arith.muli %i, %s0 : i64",
+        f"%fb = arith.muli %i, {inner} : i64",
+        "%ai = llvm.getelementptr %a[%fa] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "%bi = llvm.getelementptr %b[%fb] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "%later = arith.cmpi ne, %i, %none : i64",
+        "%more = arith.ori %add, %later : i1",
+        f"func.call @o2m_panel_{segments - 1}(%ai, %table, %m, %bi, %columns, %c, %more, {deeper})"
+        f" : ({_panel_types(segments - 1)}) -> ()",
+        "}",
+        "} else {",
+        f"func.call @o2m_tiles_{segments}({rows}, {', '.join(f'%{name}' for name in sizes)}) : ({types}) -> ()",
+        "}",
+    ]
+    return "\n".join([*lines, "return", "}"])
+
+
 def _panels(unit: VectorUnit, segments: int) -> str:
     """@o2m_panels_S(a, table, m, b, n, c, add, segments): all tiles of ``m`` rows and ``n`` packed columns."""
-    sizes = [name for i in range(segments) for name in ([f"n{i}", f"s{i}"] if i < segments - 1 else [f"n{i}"])]
+    sizes = _sizes(segments)
     lines = [
         f"func.func private @o2m_panels_{segments}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64,"
         f" %c: !llvm.ptr, %add: i1, {_list(sizes)}) {{",
         "%none = arith.constant 0 : i64",
         f"%width = arith.constant {unit.columns} : i64",
-        f"%height = arith.constant {unit.rows} : i64",
         f"%panel0 = arith.constant {unit.columns * _BYTES} : i64",
     ]
     panel = "%panel0"
     for i in range(segments):
         lines.append(f"%panel{i + 1} = arith.muli {panel}, %n{i} : i64")
         panel = f"%panel{i + 1}"
+    given = ", ".join(["%a", "%table", "%m", "%bj", "%columns", "%cj", "%add", *(f"%{name}" for name in sizes)])
     lines += [
-        "scf.for %j = %none to %n step %width iter_args(%bj = %b) -> (!llvm.ptr) : i64 {",
+        "%end = scf.for %j = %none to %n step %width iter_args(%bj = %b) -> (!llvm.ptr) : i64 {",
         "%left = arith.subi %n, %j : i64",
         "%columns = arith.minsi %left, %width : i64",
         "%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-        "scf.for %i = %none to %m step %height : i64 {",
-        "%rest = arith.subi %m, %i : i64",
-        "%count = arith.minsi %rest, %height : i64",
-        "%two = arith.constant 2 : i64",
-        "%entry = arith.muli %i, %two : i64",
-        "%rows = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        "%which = arith.index_cast %count : i64 to index",
-        "scf.index_switch %which",
-    ]
-    given = ", ".join(["%a", "%rows", "%bj", "%cj", "%columns", "%add", *(f"%{name}" for name in sizes)])
-    types = ", ".join(tile_types(segments))
-    for rows in range(1, unit.rows + 1):
-        head = f"case {rows}" if rows < unit.rows else "default"
-        lines += [f"{head} {{", f"func.call @{tile_name(segments, rows)}({given}) : ({types}) -> ()", "scf.yield", "}"]
-    lines += [
-        "}",
+        f"func.call @o2m_panel_{segments}({given}) : ({_panel_types(segments)}) -> ()",
         f"%next = llvm.getelementptr %bj[{panel}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "scf.yield %next : !llvm.ptr",
         "}",
         "return",
         "}",
     ]
-    return "\n".join(lines).replace("scf.for %j", "%end = scf.for %j", 1)
+    return "\n".join(lines)
 
 
 def _pack(unit: VectorUnit, segments: int) -> str:

@@ -7,11 +7,12 @@ operands it moves. What does not fit stays a loop nest. Weights are packed once,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, memref
+from torch_mlir.dialects import arith, func, memref, scf
 
 from onnx2torch_mlir.engine.compiler import contraction_driver, register_tile
 from onnx2torch_mlir.engine.compiler.arguments import load_word
@@ -54,7 +55,7 @@ def replace(module: ir.Module, weights: dict[int, int], words: int) -> list[Pack
         unit = of_host()
         texts = [
             register_tile.tile(unit, segments, rows)
-            for segments in sorted({kind.segments for kind in program.kinds})
+            for segments in contraction_driver.depths(program.kinds)
             for rows in range(1, unit.rows + 1)
         ]
         texts.append(contraction_driver.functions_for(unit, program.kinds))
@@ -128,40 +129,72 @@ class _Sizes:
 def _call(found: Contraction, program: Program) -> None:
     generic = found.generic
     packing = _packing(found, program)
-    if packing is None and _has_few_rows(found):
+    rows = _known_rows(found)
+    if packing is None and rows is not None and rows < _FEW_ROWS:
         return
-    zeroed = _take_fill(found)
+    fill = _fill(found)
     sizes = _Sizes(found)
     with ir.InsertionPoint(generic), generic.location:
-        if packing is None:
-            right = _address(found.value(found.right))
-            columns = [sizes.count(found.column) if found.column is not None else sizes.number(1)]
-            columns.append(sizes.step(found.right, found.column) if found.column is not None else sizes.number(_BYTES))
-            batch_steps = [sizes.step(found.right, dim) for dim in found.batches]
-        else:
-            right = load_word(_words(program), program.words + 2 + len(program.packings), pointer())
-            program.packings.append(packing)
-            columns = [sizes.number(packing.columns[0])]
-            batch_steps = [sizes.number(step) for step in packing.batch_steps]
-        groups = found.merged()
-        unpacked = 0 if packing is not None else len(found.segments)
-        kind = contraction_driver.Kind(len(found.batches), len(found.rows), len(groups), unpacked)
-        program.kinds.add(kind)
-        words: list[ir.Value] = []
-        for dim, step in zip(found.batches, batch_steps, strict=True):
-            words += [sizes.count(dim), sizes.step(found.left, dim), step, sizes.step(2, dim)]
-        for dim in found.rows:
-            words += [sizes.count(dim), sizes.step(found.left, dim), sizes.step(2, dim)]
-        words += columns
-        for group in groups:
-            words += [sizes.count_of(group), sizes.step(found.left, group[-1])]
-        for dim in found.segments[:unpacked]:
-            words += [sizes.count(dim), sizes.step(found.right, dim)]
-        flag = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
-        context = program.main.regions[0].blocks[0].arguments[0]
-        given = [context, _address(found.value(found.left)), right, _address(found.value(2)), flag, *words]
-        func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), given)
+        place = ir.InsertionPoint(generic)
+        if packing is None and rows is None:
+            # Packing costs more than it saves where there are few rows: then the loops do it.
+            place = _where_many(found, sizes, fill)
+        elif fill is not None:
+            fill.erase()
+        with place:
+            _emit(found, program, packing, zeroed=fill is not None)
     generic.erase()
+
+
+def _where_many(found: Contraction, sizes: _Sizes, fill: ir.Operation | None) -> ir.InsertionPoint:
+    """Loops for few rows, as they are; the insertion point of what is done for many."""
+    total = sizes.number(1)
+    for dim in found.rows:
+        total = arith.MulIOp(total, sizes.count(dim)).result
+    many = arith.CmpIOp(arith.CmpIPredicate.sge, total, sizes.number(_FEW_ROWS)).result
+    branch = scf.IfOp(many, [], has_else=True)
+    with ir.InsertionPoint(branch.else_block):
+        if fill is not None:
+            fill.detach_from_parent()
+            branch.else_block.append(fill)
+        found.generic.clone()
+        scf.YieldOp([])
+    with ir.InsertionPoint(branch.then_block):
+        end = scf.YieldOp([])
+    return ir.InsertionPoint(end)
+
+
+def _emit(found: Contraction, program: Program, packing: Packing | None, *, zeroed: bool) -> None:
+    """The call of the driver at the insertion point."""
+    sizes = _Sizes(found)
+    if packing is None:
+        right = _address(found.value(found.right))
+        columns = [sizes.count(found.column) if found.column is not None else sizes.number(1)]
+        columns.append(sizes.step(found.right, found.column) if found.column is not None else sizes.number(_BYTES))
+        batch_steps = [sizes.step(found.right, dim) for dim in found.batches]
+    else:
+        right = load_word(_words(program), program.words + 2 + len(program.packings), pointer())
+        program.packings.append(packing)
+        columns = [sizes.number(packing.columns[0])]
+        batch_steps = [sizes.number(step) for step in packing.batch_steps]
+    groups = found.merged()
+    unpacked = 0 if packing is not None else len(found.segments)
+    kind = contraction_driver.Kind(len(found.batches), len(found.rows), len(groups), unpacked)
+    program.kinds.add(kind)
+    words: list[ir.Value] = []
+    for dim, step in zip(found.batches, batch_steps, strict=True):
+        words += [sizes.count(dim), sizes.step(found.left, dim), step, sizes.step(2, dim)]
+    for dim in found.rows:
+        words += [sizes.count(dim), sizes.step(found.left, dim), sizes.step(2, dim)]
+    words += columns
+    for group in groups:
+        words += [sizes.count_of(group), sizes.step(found.left, group[-1])]
+    for dim in found.segments[:unpacked]:
+        words += [sizes.count(dim), sizes.step(found.right, dim)]
+    flag = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
+    context = program.main.regions[0].blocks[0].arguments[0]
+    given = [context, _address(found.value(found.left)), right, _address(found.value(2)), flag, *words]
+    func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), given)
 
 
 def _address(value: ir.Value) -> ir.Value:
@@ -172,15 +205,11 @@ def _words(program: Program) -> ir.Value:
     return program.main.regions[0].blocks[0].arguments[1]
 
 
-def _has_few_rows(found: Contraction) -> bool:
-    """Whether packing the right operand would cost more than it saves."""
-    rows = 1
-    for dim in found.rows:
-        length = found.fixed_length(dim)
-        if length is None:
-            return False
-        rows *= length
-    return rows < _FEW_ROWS
+def _known_rows(found: Contraction) -> int | None:
+    """How many rows there are, where the types tell."""
+    lengths = [found.fixed_length(dim) for dim in found.rows]
+    known = [length for length in lengths if length is not None]
+    return math.prod(known) if len(known) == len(lengths) else None
 
 
 def _packing(found: Contraction, program: Program) -> Packing | None:
@@ -227,8 +256,8 @@ def _weight(root: ir.Value, program: Program) -> int | None:
     return None
 
 
-def _take_fill(found: Contraction) -> bool:
-    """Remove what fills the result with zeros right before; whether there was such a fill."""
+def _fill(found: Contraction) -> ir.Operation | None:
+    """What fills the result with zeros right before, if anything does."""
     out = found.value(2)
     root = root_of(out)
     last = None
@@ -243,9 +272,8 @@ def _take_fill(found: Contraction) -> bool:
         if any(is_memref(v.type) and root_of(v) == root for v in current.operands) and not _is_view(current):
             last = current
     if last is None or last.name != "linalg.generic" or last.operands[-1] != out or not _fills_zero(last):
-        return False
-    last.erase()
-    return True
+        return None
+    return last
 
 
 def _is_view(operation: ir.Operation) -> bool:

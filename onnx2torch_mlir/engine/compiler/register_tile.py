@@ -10,6 +10,8 @@ from __future__ import annotations
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _UNROLLED = 4
+_AHEAD = 12
+"""Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
 
 
 def tile_name(segments: int, rows: int) -> str:
@@ -157,6 +159,11 @@ class _Tile:
 
     def _step(self, name: str, tag: str, turn: int, sums: list[str]) -> list[str]:
         lanes, vector = self.unit.lanes, self.vector
+        ahead = (turn + _AHEAD) * 2 * lanes
+        self.emit(
+            f"%{name}ahead = llvm.getelementptr %{tag}b[{ahead}] : (!llvm.ptr) -> !llvm.ptr, f32",
+            f'"llvm.intr.prefetch"(%{name}ahead) <{{cache = 1 : i32, hint = 3 : i32, rw = 0 : i32}}> : (!llvm.ptr) -> ()',
+        )
         for half in range(2):
             place = turn * 2 * lanes + half * lanes
             self.emit(
