@@ -16,6 +16,7 @@ from onnx2torch_mlir.engine.compiler import (
     arguments,
     assertions,
     brain_floats,
+    channels_last,
     contractions,
     destinations,
     floats,
@@ -109,6 +110,8 @@ def _to_loops(
         )
     times.stage("simplify")
     with passes.findings_of("fusion", diagnostics):
+        if options.enabled("channels_last"):
+            channels_last.carry(module)
         fusion.read_in_place(module)
         fusion.fuse_pointwise(module)
         _protect_arguments(module)

@@ -1,0 +1,103 @@
+"""In which order the dims of a tensor lie in memory: small algebra on permutations.
+
+An `Order` of a value lists its dims from the outermost to the innermost in memory: ``(0, 2, 3, 1)`` of [N, C, H, W] is
+channels-last. Dims of the static size 1 may stand anywhere: orders that differ only in them are the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from torch_mlir import ir
+
+Order = tuple[int, ...]
+Groups = Sequence[Sequence[int]]
+"""For each dim of a collapsed tensor the dims of the expanded one that it stands for."""
+
+T = TypeVar("T")
+
+
+def plain(rank: int) -> Order:
+    """Every dim where it is."""
+    return tuple(range(rank))
+
+
+def arranged(items: Sequence[T], order: Order) -> list[T]:
+    """What belongs to the dims, in the order of memory."""
+    return [items[dim] for dim in order]
+
+
+def same_memory(ones: Sequence[bool], one: Order, other: Order) -> bool:
+    """Whether a tensor in either order is the same memory."""
+    return without_ones(one, ones) == without_ones(other, ones)
+
+
+def without_ones(order: Order, ones: Sequence[bool]) -> Order:
+    """The order of the dims that are not of size 1."""
+    return tuple(dim for dim in order if not ones[dim])
+
+
+def ones_of(type_: ir.Type) -> list[bool]:
+    """For each dim of a tensor type whether its size is the static 1."""
+    ranked = ir.RankedTensorType(type_)
+    return [not ranked.is_dynamic_dim(dim) and ranked.get_dim_size(dim) == 1 for dim in range(ranked.rank)]
+
+
+def placed(keys: Sequence[int | None]) -> Order:
+    """The dims sorted by their key; those without one have size 1 and stand before the last of the others, or as in `plain`."""
+    known = sorted((dim for dim, key in enumerate(keys) if key is not None), key=lambda dim: (keys[dim], dim))
+    if known == sorted(known):
+        return plain(len(keys))
+    free = [dim for dim, key in enumerate(keys) if key is None]
+    return (*known[:-1], *free, *known[-1:])
+
+
+def expanded(order: Order, groups: Groups) -> Order:
+    """The order of an expanded tensor of which the collapsed one has ``order``."""
+    return tuple(dim for group in order for dim in groups[group])
+
+
+def collapsed(order: Order, groups: Groups, ones: Sequence[bool]) -> Order | None:
+    """The order of a collapsed tensor of which the expanded one (``ones`` are its) has ``order``; None if it is not one."""
+    rank = {dim: place for place, dim in enumerate(without_ones(order, ones))}
+    keys = [min((rank[dim] for dim in group if dim in rank), default=None) for group in groups]
+    found = placed(keys)
+    return found if without_ones(expanded(found, groups), ones) == without_ones(order, ones) else None
+
+
+Loops = Sequence[frozenset[int]]
+"""For each dim of an operand the loops that its position depends on."""
+
+
+def loops_of(map_: ir.AffineMap) -> Loops:
+    """The loops in each expression of an indexing map."""
+    return [_loops(expression) for expression in map_.results]
+
+
+def _loops(expression: ir.AffineExpr) -> frozenset[int]:
+    if isinstance(expression, ir.AffineDimExpr):
+        return frozenset((expression.position,))
+    if isinstance(expression, ir.AffineConstantExpr | ir.AffineSymbolExpr):
+        return frozenset()
+    return _loops(expression.lhs) | _loops(expression.rhs)
+
+
+def ranks_of_loops(loops: Loops, order: Order) -> dict[int, int]:
+    """How far out each loop is, if an operand that depends on ``loops`` lies in ``order``."""
+    found: dict[int, int] = {}
+    for place, here in enumerate(arranged(loops, order)):
+        for loop in here:
+            found.setdefault(loop, place)
+    return found
+
+
+def order_along(loops: Loops, ranks: Mapping[int, int]) -> Order | None:
+    """The order in which an operand follows the loops; None where a dim depends on loops of which none is ranked."""
+    keys: list[int | None] = []
+    for here in loops:
+        known = [ranks[loop] for loop in here if loop in ranks]
+        if here and not known:
+            return None
+        keys.append(min(known, default=None))
+    return placed(keys)

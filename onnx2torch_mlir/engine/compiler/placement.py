@@ -1,0 +1,131 @@
+"""Values in the order that an operation wants: as they lie, made anew, or moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg, tensor
+
+from onnx2torch_mlir.engine.compiler.dim_orders import Groups, Order, ones_of, plain, same_memory
+
+
+class Placement:
+    """The order in which each value lies, and its copies in other orders."""
+
+    def __init__(self, orders: Mapping[ir.Value, Order]) -> None:
+        """``orders`` of all values that do not lie as their dims are named; these have the type of their memory already."""
+        self._orders = orders
+        self._copies: dict[tuple[ir.Value, Order], ir.Value] = {}
+
+    def is_reordered(self, value: ir.Value) -> bool:
+        """Whether ``value`` does not lie as its dims are named."""
+        return value in self._orders
+
+    def ones(self, value: ir.Value) -> list[bool]:
+        """For each dim of ``value``, as it is named, whether its size is the static 1."""
+        lying = ones_of(value.type)
+        return [lying[place] for place in inverse(self.order(value))]
+
+    def order(self, value: ir.Value) -> Order:
+        """The order in which ``value`` lies."""
+        found = self._orders.get(value)
+        return plain(ir.RankedTensorType(value.type).rank) if found is None else found
+
+    def lying(self, value: ir.Value, order: Order) -> ir.Value:
+        """``value`` with its dims in ``order``."""
+        here = self.order(value)
+        if here == order:
+            return value
+        found = self._copies.get((value, order))
+        if found is None:
+            place = (
+                ir.InsertionPoint.at_block_begin(value.owner)
+                if isinstance(value.owner, ir.Block)
+                else ir.InsertionPoint.after(value.owner)
+            )
+            with place, value.location:
+                found = self._made(value, [here.index(dim) for dim in order])
+            self._copies[value, order] = found
+        return found
+
+    def close(self, value: ir.Value, order: Order) -> tuple[ir.Value, Order]:
+        """``value`` with its dims in ``order``, or in one that is the same memory, and which."""
+        here = self.order(value)
+        return (value, here) if same_memory(self.ones(value), here, order) else (self.lying(value, order), order)
+
+    def _made(self, value: ir.Value, permutation: list[int]) -> ir.Value:
+        """``value`` with the dims of its memory permuted; what has no elements of its own is made anew."""
+        maker = None if isinstance(value.owner, ir.Block) else value.owner.operation
+        if maker is not None and maker.name == "tensor.empty":
+            sizes = iter(maker.operands)
+            type_ = ir.RankedTensorType(value.type)
+            dynamic = [next(sizes) if type_.is_dynamic_dim(dim) else None for dim in range(type_.rank)]
+            return _empty(permuted_type(value.type, permutation), [dynamic[dim] for dim in permutation])
+        if maker is not None and maker.name == "linalg.fill":
+            destination = self._made(maker.operands[1], permutation)
+            copy = maker.clone().operation
+            copy.operands[1] = destination
+            copy.results[0].set_type(copy.operands[1].type)
+            return copy.results[0]
+        if same_memory(ones_of(value.type), plain(len(permutation)), tuple(permutation)):
+            return _renamed(value, permutation)
+        init = _empty(permuted_type(value.type, permutation), [_size(value, dim) for dim in permutation])
+        return linalg.transpose(value, outs=[init], permutation=permutation).results[0]
+
+
+def permuted_type(type_: ir.Type, order: list[int] | Order) -> ir.RankedTensorType:
+    """The tensor type with its sizes in ``order``."""
+    ranked = ir.RankedTensorType(type_)
+    return ir.RankedTensorType.get([ranked.shape[dim] for dim in order], ranked.element_type)
+
+
+def inverse(order: Order) -> Order:
+    """Where each dim lies."""
+    return tuple(order.index(dim) for dim in range(len(order)))
+
+
+def _empty(type_: ir.RankedTensorType, sizes: list[ir.Value | None]) -> ir.Value:
+    dynamic = [size for size in sizes if size is not None]
+    return ir.Operation.create("tensor.empty", results=[type_], operands=dynamic).results[0]
+
+
+def _size(value: ir.Value, dim: int) -> ir.Value | None:
+    """The size of a dim as it lies, if it is not static."""
+    if not ir.RankedTensorType(value.type).is_dynamic_dim(dim):
+        return None
+    return tensor.DimOp(value, arith.ConstantOp(ir.IndexType.get(), dim).result).result
+
+
+def _renamed(value: ir.Value, permutation: list[int]) -> ir.Value:
+    """``value`` under a type with its dims of size 1 elsewhere."""
+    type_ = ir.RankedTensorType(value.type)
+    target = permuted_type(value.type, permutation)
+    long = [dim for dim in range(type_.rank) if not ones_of(value.type)[dim]]
+    flat = ir.RankedTensorType.get([type_.shape[dim] for dim in long] or [1], type_.element_type)
+    if flat.rank != type_.rank:
+        grouping = {"reassociation": _reassociation(_groups(ones_of(value.type)))}
+        value = ir.Operation.create("tensor.collapse_shape", [flat], [value], grouping).results[0]
+    sizes = [size for size in (_size(value, place) for place in range(flat.rank)) if size is not None]
+    attributes = {
+        "reassociation": _reassociation(_groups(ones_of(target))),
+        "static_output_shape": ir.DenseI64ArrayAttr.get(target.shape),
+    }
+    return ir.Operation.create("tensor.expand_shape", [target], [value, *sizes], attributes).results[0]
+
+
+def _groups(ones: list[bool]) -> Groups:
+    """Each dim that is not 1 with the ones behind it; what is before the first belongs to it."""
+    groups: list[list[int]] = [[]]
+    started = False
+    for dim, one in enumerate(ones):
+        if not one and started:
+            groups.append([])
+        started = started or not one
+        groups[-1].append(dim)
+    return groups
+
+
+def _reassociation(groups: Groups) -> ir.ArrayAttr:
+    number = ir.IntegerType.get_signless(64)
+    return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(number, dim) for dim in group]) for group in groups])

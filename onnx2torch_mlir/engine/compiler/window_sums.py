@@ -1,0 +1,75 @@
+"""Sums of products, and those among them whose input is read through windows: convolutions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch_mlir import ir
+
+from onnx2torch_mlir.engine.compiler.dim_orders import Loops, Order, loops_of
+from onnx2torch_mlir.engine.compiler.loop_order import accumulations, iterators
+
+_PRODUCTS = ("arith.mulf", "arith.muli", "complex.mul")
+_SUMS = ("arith.addf", "arith.addi", "complex.add")
+
+
+class Convolution(NamedTuple):
+    """How a convolution lies in memory with its channels last: which operand is the input, its order, and the result's."""
+
+    input: int
+    input_order: Order
+    result_order: Order
+
+
+def is_sum_of_products(generic: ir.Operation) -> bool:
+    """Whether products of elements of two operands are added up."""
+    if generic.name != "linalg.generic" or not any(iterators(generic)) or input_count(generic) != 2:
+        return False
+    sums = accumulations(generic)
+    if len(sums) != 1 or sums[0].name not in _SUMS:
+        return False
+    block = generic.regions[0].blocks[0]
+    if not all(list(argument.uses) for argument in list(block.arguments)[:2]):
+        return False
+    return any(operation.operation.name in _PRODUCTS for operation in block.operations)
+
+
+def convolution(generic: ir.Operation) -> Convolution | None:
+    """The convolution that a sum of products is, channels last; None if no operand is read through windows.
+
+    A dim that is read by an expression of several loops is spatial. The others are named by who else has their loop: the
+    weight and the result (groups), the weight alone (channels), the result alone (batch).
+    """
+    loops = [loops_of(map_) for map_ in indexing_maps(generic)]
+    windowed = [any(len(here) > 1 for here in operand) for operand in loops[:2]]
+    if sum(windowed) != 1:
+        return None
+    position = windowed.index(True)
+    read, weight, written = loops[position], loops[1 - position], loops[2]
+    if any(len(here) > 1 for operand in (weight, written) for here in operand):
+        return None
+    in_read, in_weight, in_written = (frozenset().union(*operand) for operand in (read, weight, written))
+    places = {loop for here in read if len(here) > 1 for loop in here - in_weight}
+
+    def role(here: frozenset[int]) -> int:
+        if len(here) > 1 or here & places:
+            return 1
+        if not here & in_weight:
+            return 0
+        return 2 if here <= in_read & in_written else 3
+
+    def order(operand: Loops) -> Order:
+        roles = [role(here) for here in operand]
+        return tuple(sorted(range(len(roles)), key=lambda dim: (roles[dim], dim)))
+
+    return Convolution(position, order(read), order(written))
+
+
+def input_count(generic: ir.Operation) -> int:
+    """How many operands a ``linalg.generic`` only reads."""
+    return int(next(iter(generic.attributes["operandSegmentSizes"])))
+
+
+def indexing_maps(generic: ir.Operation) -> list[ir.AffineMap]:
+    """The indexing map of each operand."""
+    return [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]

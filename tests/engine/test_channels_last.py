@@ -1,0 +1,210 @@
+"""Networks around convolutions: the same numbers as onnxruntime, and values moved only where orders meet."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+pytest.importorskip("torch_mlir")
+from torch_mlir import ir
+
+from onnx2torch_mlir.engine.compiler import channels_last, passes
+from onnx2torch_mlir.model import read
+from onnx2torch_mlir.program import convert
+
+
+class Net:
+    """An ONNX graph that grows node by node from one input ``x``."""
+
+    def __init__(self, seed, shape, dtype=np.float32, dynamic=()):
+        self.rng = np.random.default_rng(seed)
+        self.dtype = np.dtype(dtype)
+        self.shape = tuple(shape)
+        self.nodes, self.constants = [], []
+        self.channels = {"x": shape[1]}
+        named = [f"d{axis}" if axis in dynamic else size for axis, size in enumerate(shape)]
+        element = helper.np_dtype_to_tensor_dtype(self.dtype)
+        self.inputs = [helper.make_tensor_value_info("x", element, named)]
+
+    def constant(self, array):
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def add(self, op, *inputs, channels=None, outputs=1, **attributes):
+        name = f"v{len(self.nodes)}"
+        names = [name, *(f"{name}_{i}" for i in range(1, outputs))]
+        self.nodes.append(helper.make_node(op, inputs, names, **attributes))
+        self.channels[name] = self.channels.get(inputs[0]) if channels is None else channels
+        return name
+
+    def weight(self, *shape):
+        return self.constant((self.rng.standard_normal(shape) / max(1, np.prod(shape[1:])) ** 0.5).astype(self.dtype))
+
+    def conv(self, x, filters, kernel=(3, 3), groups=1, **attributes):
+        weights = self.weight(filters, self.channels[x] // groups, *kernel), self.weight(filters)
+        return self.add("Conv", x, *weights, channels=filters, group=groups, kernel_shape=kernel, **attributes)
+
+    def model(self, *outputs):
+        declared = [helper.make_empty_tensor_value_info(name) for name in outputs]
+        graph = helper.make_graph(self.nodes, "net", self.inputs, declared, self.constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def agrees(net, *outputs, rtol=2e-5, shape=None, reference="onnxruntime"):
+    """Natively as onnxruntime, or as PyTorch runs the core program."""
+    model = net.model(*outputs)
+    program = convert(read(model))
+    x = net.rng.standard_normal(shape or net.shape).astype(net.dtype)
+    if reference == "onnxruntime":
+        wanted = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    else:
+        wanted = program.eager().run([x])
+    for result, want in zip(program.compile().run([x]), wanted, strict=True):
+        assert result.dtype == want.dtype and result.shape == want.shape
+        np.testing.assert_allclose(result, want, rtol=rtol, atol=rtol * (1 + np.abs(want).max(initial=0)))
+
+
+def moves(net, *outputs):
+    """How many values are moved once the orders are chosen."""
+    program = convert(read(net.model(*outputs))).lowered
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(program.bytecode)
+        passes.run(module, "simplification", "inline," + passes.SIMPLIFY, passes.Diagnostics())
+        channels_last.carry(module)
+        assert module.operation.verify()
+        passes.run(module, "simplification", passes.SIMPLIFY, passes.Diagnostics())
+        return str(module).count("linalg.transpose")
+
+
+def residual(net, x):
+    inner = net.add("Relu", net.conv(x, net.channels[x], pads=[1] * 4))
+    return net.add("Add", net.conv(inner, net.channels[x], pads=[1] * 4), x)
+
+
+def squeezed(net, x):
+    pooled = net.add("GlobalAveragePool", x)
+    gate = net.add("HardSigmoid", net.conv(pooled, net.channels[x], (1, 1)))
+    return net.add("Mul", x, gate)
+
+
+def test_a_residual_network_is_moved_at_its_edges():
+    net = Net(0, (2, 3, 19, 17), dynamic=(0, 2, 3))
+    x = net.add(
+        "MaxPool", net.conv("x", 8, (7, 7), strides=[2, 2], pads=[3] * 4), kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4
+    )
+    x = squeezed(net, residual(net, residual(net, x)))
+    scores = net.add("Gemm", net.add("Flatten", net.add("GlobalAveragePool", x)), net.weight(8, 5))
+    assert moves(net, scores) == 1
+    assert moves(net, x) == 2
+    agrees(net, scores, x, shape=(3, 3, 23, 30))
+
+
+def test_joined_cut_padded_and_enlarged():
+    net = Net(1, (1, 4, 11, 13))
+    x = net.conv("x", 6, pads=[1] * 4)
+    joined = net.add("Concat", x, net.add("Relu", net.conv(x, 5, pads=[2] * 4, dilations=[2, 2])), axis=1, channels=11)
+    cut = net.add("Slice", joined, *(net.constant(np.array(v)) for v in ([2, 1], [9, 12], [1, 2], [2, 3])), channels=4)
+    padded = net.add("Pad", cut, net.constant(np.array([0, 1, 0, 2, 0, 0, 1, 0])), channels=5)
+    larger = net.add("Resize", padded, "", net.constant(np.array([1, 1, 2, 2], np.float32)), mode="linear")
+    result = net.conv(net.add("Tanh", larger), 3, (1, 1))
+    assert moves(net, result) == 2
+    agrees(net, result, cut)
+
+
+def test_transposed_and_grouped():
+    net = Net(2, (2, 6, 5, 7))
+    x = net.conv("x", 8, (3, 2), groups=2)
+    x = net.add("ConvTranspose", x, net.weight(8, 4, 2, 2), net.weight(4), strides=[2, 2], channels=4)
+    x = net.add("ConvTranspose", net.add("Relu", x), net.weight(4, 3, 3, 3), group=2, pads=[1] * 4, channels=6)
+    agrees(net, net.conv(x, 12, groups=6))
+
+
+def test_tokens_of_patches_are_not_moved():
+    net = Net(3, (2, 3, 12, 8), dynamic=(0,))
+    x = net.conv("x", 16, (4, 4), strides=[4, 4])
+    flat = net.add("Reshape", x, net.constant(np.array([0, 16, 6])))
+    tokens = net.add("Transpose", flat, perm=[0, 2, 1])
+    result = net.add("MatMul", net.add("LayerNormalization", tokens, net.weight(16)), net.weight(16, 5))
+    assert moves(net, result) == 1
+    agrees(net, result, tokens)
+
+
+def test_shuffled_channels_and_planes_that_are_flattened():
+    net = Net(4, (1, 4, 6, 5))
+    x = net.conv("x", 12, groups=4, pads=[1] * 4)
+    split = net.add("Reshape", x, net.constant(np.array([1, 3, 4, 6, 5])))
+    shuffled = net.add(
+        "Reshape", net.add("Transpose", split, perm=[0, 2, 1, 3, 4]), net.constant(np.array([1, 12, 6, 5])), channels=12
+    )
+    x = net.add("DepthToSpace", net.conv(shuffled, 8), blocksize=2, channels=2)
+    agrees(net, net.add("Flatten", x), net.add("Softmax", x, axis=1), net.add("Gather", x, net.constant(np.array(1)), axis=1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "dtype"),
+    [
+        ((2, 3, 9), (2,), "float32"),
+        ((1, 2, 5, 4, 6), (3, 1, 2), "float32"),
+        ((0, 3, 5, 5), (3, 3), "float32"),
+        ((1, 1, 1, 1), (1, 1), "float32"),
+        ((2, 3, 4, 5), (2, 2), "float64"),
+    ],
+    ids=str,
+)
+def test_ranks_and_sizes(shape, kernel, dtype):
+    net = Net(5, shape, dtype)
+    x = net.add("Relu", net.conv("x", 4, kernel))
+    pointed = net.add("Add", net.conv(x, 4, (1,) * len(kernel), groups=2), x)
+    agrees(net, x, net.add("ReduceMean", pointed, channels=4), reference="torch")
+
+
+def random_network(seed):
+    """A network of a dozen nodes, each reading what was made before."""
+    net = Net(seed, (2, 6, 9, 8), dynamic=(0,) if seed % 2 else (0, 2, 3))
+    rng = net.rng
+    planes = ["x"]
+    for _ in range(12):
+        x = planes[rng.integers(len(planes) // 2, len(planes))]
+        c = net.channels[x]
+        choice = rng.integers(10)
+        if choice < 3:
+            groups = int(rng.choice([g for g in (1, 2, 3, c) if c % g == 0]))
+            planes.append(net.conv(x, groups * int(rng.integers(1, 4)), (3, 3), groups=groups, pads=[1] * 4))
+        elif choice == 3:
+            other = next(p for p in reversed(planes) if net.channels[p] == c)
+            planes.append(net.add(str(rng.choice(["Add", "Mul", "Max"])), x, other))
+        elif choice == 4:
+            other = planes[rng.integers(len(planes))]
+            planes.append(net.add("Concat", x, other, axis=1, channels=c + net.channels[other]))
+        elif choice == 5:
+            planes.append(net.add("AveragePool", x, kernel_shape=[3, 3], pads=[1] * 4, count_include_pad=int(rng.integers(2))))
+        elif choice == 6:
+            pool = net.add(str(rng.choice(["GlobalAveragePool", "GlobalMaxPool"])), x)
+            planes.append(net.add("Sub", x, pool))
+        elif choice == 7:
+            turned = net.add("Transpose", x, perm=[0, 2, 3, 1])
+            normal = net.add("LayerNormalization", turned, net.weight(c), net.weight(c))
+            planes.append(net.add("Transpose", normal, perm=[0, 3, 1, 2], channels=c))
+        elif choice == 8:
+            planes.append(net.add("InstanceNormalization", x, net.weight(c), net.weight(c)))
+        else:
+            planes.append(net.add("Sigmoid", net.add("Softmax", x, axis=int(rng.integers(1, 4)))))
+    return net, planes[-1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_networks_at_random(seed):
+    net, last = random_network(seed)
+    agrees(net, last, rtol=1e-4, shape=(3, 6, 7, 10) if not seed % 2 else None)
+
+
+def test_the_switch(monkeypatch):
+    net, last = random_network(11)
+    monkeypatch.setenv("ONNX2MLIR_DISABLE", "channels_last")
+    agrees(net, last, rtol=1e-4)
+
+
+def test_nothing_is_done_without_convolutions():
+    net = Net(6, (2, 3, 4, 5))
+    assert moves(net, net.add("GlobalAveragePool", net.add("MaxPool", "x", kernel_shape=[2, 2]))) == 0
