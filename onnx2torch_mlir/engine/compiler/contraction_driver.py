@@ -17,9 +17,26 @@ _STAYS = 160 << 10
 """Bytes of packed columns that stay in the second-level cache beside the rows that meet them."""
 
 
+BLOCK_ROWS = 96
+BLOCK_COLUMNS = 64
+"""Sums that are computed before their tail is: they have to stay in the first-level cache."""
+
+
+@dataclass(frozen=True)
+class Tail:
+    """A function of a block of sums (contraction_tails.py), and the types of what it takes besides the block.
+
+    The block is a pointer to the sums, of which rows are `BLOCK_COLUMNS` apart, its first row and how many there are, its
+    first column and how many there are, and the number of all columns.
+    """
+
+    name: str
+    types: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Kind:
-    """How many dims of each kind a contraction has.
+    """How many dims of each kind a contraction has, and what follows it.
 
     ``segments`` are those of the left operand, of which each may stand for several; ``unpacked`` are those of the right
     operand, 0 where it is already packed.
@@ -29,6 +46,7 @@ class Kind:
     rows: int
     segments: int
     unpacked: int
+    tail: Tail | None = None
 
     @property
     def packed(self) -> bool:
@@ -38,7 +56,8 @@ class Kind:
     @property
     def name(self) -> str:
         """The function of this kind."""
-        return f"o2m_contract_f32_{self.batches}_{self.rows}_{self.segments}_{self.unpacked}"
+        tail = "" if self.tail is None else f"_{self.tail.name}"
+        return f"o2m_contract_f32_{self.batches}_{self.rows}_{self.segments}_{self.unpacked}{tail}"
 
     def arguments(self) -> list[str]:
         """The names of the i64 arguments, after the context, the three pointers and ``add``."""
@@ -51,11 +70,13 @@ class Kind:
 
 
 def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
-    """The texts of the functions of ``kinds`` and of what they call, but for the tiles."""
+    """The texts of the functions of ``kinds`` and of what they call, but for the tiles and the tails."""
     texts = [_rows(count) for count in sorted({kind.rows for kind in kinds})]
     texts += [make(unit, count) for count in depths(kinds) for make in (_tile_loop, _panel)]
     texts += [_panels(unit, count) for count in sorted({kind.segments for kind in kinds})]
     texts += [_pack(unit, count) for count in sorted({kind.unpacked for kind in kinds if not kind.packed})]
+    if any(kind.tail is not None for kind in kinds):
+        texts.append(_block_rows())
     texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
     return "\n".join(texts)
 
@@ -353,9 +374,11 @@ def _transposed(unit: VectorUnit, turn: list[str], count: str) -> list[str]:
 
 def _contract(unit: VectorUnit, kind: Kind) -> str:
     """The function of a kind: the table of rows, then for each batch packed columns and their tiles."""
+    tail = kind.tail
+    given_to_tail = "" if tail is None else "".join(f", %t{i}: {type_}" for i, type_ in enumerate(tail.types))
     lines = [
         f"func.func private @{kind.name}(%ctx: !llvm.ptr, %a: !llvm.ptr, %b: !llvm.ptr, %c: !llvm.ptr, %add: i1,"
-        f" {_list(kind.arguments())}) {{",
+        f" {_list(kind.arguments())}{given_to_tail}) {{",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
         "%entry = arith.constant 16 : i64",
@@ -371,6 +394,13 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
         "%table = func.call @o2m_alloc(%ctx, %size) : (!llvm.ptr, i64) -> !llvm.ptr",
         f"func.call @o2m_rows_{kind.rows}({given}) : ({', '.join(['!llvm.ptr'] + ['i64'] * len(rows))}) -> ()",
     ]
+    if tail is not None:
+        lines += [
+            f"%block_rows = arith.constant {BLOCK_ROWS} : i64",
+            f"%block_bytes = arith.constant {BLOCK_ROWS * BLOCK_COLUMNS * _BYTES} : i64",
+            "%sums = func.call @o2m_alloc(%ctx, %block_bytes) : (!llvm.ptr, i64) -> !llvm.ptr",
+            f"func.call @o2m_block_rows(%table, {count}) : (!llvm.ptr, i64) -> ()",
+        ]
     columns = "%b"
     if not kind.packed:
         lines += [
@@ -382,7 +412,7 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
         for i in range(kind.segments):
             lines.append(f"%k{i + 1} = arith.muli %k{i}, %kn{i} : i64")
         lines.append(f"%packed = func.call @o2m_alloc(%ctx, %k{kind.segments}) : (!llvm.ptr, i64) -> !llvm.ptr")
-    a, c = "%a", "%c"
+    a, c, batch = "%a", "%c", "%none"
     for i in range(kind.batches):
         lines.append(f"scf.for %i{i} = %none to %bn{i} step %one : i64 {{")
         moved = []
@@ -392,7 +422,9 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
                 f"%{letter}_{i} = llvm.getelementptr {base}[%f{letter}{i}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             ]
             moved.append(f"%{letter}_{i}")
+        lines += [f"%outer{i} = arith.muli {batch}, %bn{i} : i64", f"%batch{i} = arith.addi %outer{i}, %i{i} : i64"]
         a, columns, c = moved
+        batch = f"%batch{i}"
     if not kind.packed:
         sizes = [f"r{letter}{i}" for i in range(kind.unpacked) for letter in ("n", "b")]
         given = ", ".join(["%packed", columns, "%n", "%nb", *(f"%{name}" for name in sizes)])
@@ -401,11 +433,73 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
         columns = "%packed"
     last = kind.segments - 1
     sizes = [name for i in range(kind.segments) for name in ([f"kn{i}", f"ka{i}"] if i < last else [f"kn{i}"])]
-    given = ", ".join([a, "%table", count, columns, "%n", c, "%add", *(f"%{name}" for name in sizes)])
     types = ", ".join(["!llvm.ptr", "!llvm.ptr", "i64", "!llvm.ptr", "i64", "!llvm.ptr", "i1", *["i64"] * len(sizes)])
-    lines.append(f"func.call @o2m_panels_{kind.segments}({given}) : ({types}) -> ()")
+    segments = [f"%{name}" for name in sizes]
+    panels = f"func.call @o2m_panels_{kind.segments}"
+    if tail is None:
+        lines.append(f"{panels}({', '.join([a, '%table', count, columns, '%n', c, '%add', *segments])}) : ({types}) -> ()")
+    else:
+        given = ", ".join([a, "%rows", "%mh", "%bj", "%nh", "%sums", "%add", *segments])
+        lines += [*_blocks(unit, kind, count, columns, batch), f"{panels}({given}) : ({types}) -> ()", *_call_tail(tail)]
     lines += ["}"] * kind.batches
     if not kind.packed:
         lines.append("func.call @o2m_free(%ctx, %packed) : (!llvm.ptr, !llvm.ptr) -> ()")
+    if tail is not None:
+        lines.append("func.call @o2m_free(%ctx, %sums) : (!llvm.ptr, !llvm.ptr) -> ()")
     lines += ["func.call @o2m_free(%ctx, %table) : (!llvm.ptr, !llvm.ptr) -> ()", "return", "}"]
     return "\n".join(lines)
+
+
+def _blocks(unit: VectorUnit, kind: Kind, count: str, columns: str, batch: str) -> list[str]:
+    """The loops over blocks of columns and of rows; what is inside them follows, and `_call_tail` closes them."""
+    lines = [f"%panel_0 = arith.constant {unit.columns * _BYTES} : i64"]
+    for i in range(kind.segments):
+        lines.append(f"%panel_{i + 1} = arith.muli %panel_{i}, %kn{i} : i64")
+    return [
+        *lines,
+        f"%panels_in = arith.constant {BLOCK_COLUMNS // unit.columns} : i64",
+        f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
+        f"%far = arith.muli %panel_{kind.segments}, %panels_in : i64",
+        f"%before = arith.muli {batch}, {count} : i64",
+        f"%last = scf.for %j = %none to %n step %block_columns iter_args(%bj = {columns}) -> (!llvm.ptr) : i64 {{",
+        "%nleft = arith.subi %n, %j : i64",
+        "%nh = arith.minsi %nleft, %block_columns : i64",
+        f"scf.for %m = %none to {count} step %block_rows : i64 {{",
+        f"%mleft = arith.subi {count}, %m : i64",
+        "%mh = arith.minsi %mleft, %block_rows : i64",
+        "%skip = arith.muli %m, %entry : i64",
+        "%rows = llvm.getelementptr %table[%skip] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "%row = arith.addi %before, %m : i64",
+    ]
+
+
+def _call_tail(tail: Tail) -> list[str]:
+    given = ", ".join(["%sums", "%row", "%mh", "%j", "%nh", "%n", *(f"%t{i}" for i in range(len(tail.types)))])
+    types = ", ".join(["!llvm.ptr", *["i64"] * 5, *tail.types])
+    return [
+        f"func.call @{tail.name}({given}) : ({types}) -> ()",
+        "}",
+        "%bnext = llvm.getelementptr %bj[%far] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "scf.yield %bnext : !llvm.ptr",
+        "}",
+    ]
+
+
+def _block_rows() -> str:
+    """@o2m_block_rows(table, m): rows of the result get their offsets within a block of sums."""
+    return f"""func.func private @o2m_block_rows(%table: !llvm.ptr, %m: i64) {{
+      %none = arith.constant 0 : i64
+      %one = arith.constant 1 : i64
+      %rows = arith.constant {BLOCK_ROWS} : i64
+      %width = arith.constant {BLOCK_COLUMNS * _BYTES} : i64
+      %entry = arith.constant 16 : i64
+      scf.for %i = %none to %m step %one : i64 {{
+        %place = arith.remui %i, %rows : i64
+        %offset = arith.muli %place, %width : i64
+        %far = arith.muli %i, %entry : i64
+        %pair = llvm.getelementptr %table[%far] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+        %second = llvm.getelementptr %pair[1] : (!llvm.ptr) -> !llvm.ptr, i64
+        llvm.store %offset, %second : i64, !llvm.ptr
+      }}
+      return
+    }}"""

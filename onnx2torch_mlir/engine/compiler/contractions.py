@@ -14,7 +14,7 @@ from typing import Any, cast
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, memref, scf
 
-from onnx2torch_mlir.engine.compiler import contraction_driver, register_tile
+from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_tails, register_tile
 from onnx2torch_mlir.engine.compiler.arguments import load_word
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.flatten import parts, without_offset
@@ -35,22 +35,28 @@ class Program:
     weights: dict[int, int]
     """The number of each weight, by the position of its pointer among the words of the arguments."""
     words: int
+    tails: contraction_tails.Tails
     kinds: set[contraction_driver.Kind] = field(default_factory=set)
     packings: list[Packing] = field(default_factory=list)
+    nests: list[ir.Operation] = field(default_factory=list)
+    """What has not been looked at yet."""
 
 
-def replace(module: ir.Module, weights: dict[int, int], words: int) -> list[Packing]:
-    """Let every contraction of @main call the driver; what is to be packed, in the order of the words after ``words``.
+def replace(module: ir.Module, weights: dict[int, int], words: int) -> tuple[list[Packing], dict[str, list[int]]]:
+    """Let every contraction of @main call the driver.
+
+    Returns what is to be packed, in the order of the words after ``words``, and for each function of a tail the positions of
+    its pointers whose memory no other argument reaches.
 
     The module holds @main on memrefs, with named operations generalized and arguments packed (arguments.py).
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    program = Program(main, weights, words)
-    for operation in list(nested(main)):
-        if operation.name == "linalg.generic":
-            found = match(operation)
-            if found is not None:
-                _call(found, program)
+    program = Program(main, weights, words, contraction_tails.Tails(module))
+    program.nests = [operation for operation in nested(main) if operation.name == "linalg.generic"]
+    while program.nests:
+        found = match(program.nests.pop(0))
+        if found is not None:
+            _call(found, program)
     if program.kinds:
         unit = of_host()
         texts = [
@@ -59,6 +65,8 @@ def replace(module: ir.Module, weights: dict[int, int], words: int) -> list[Pack
             for rows in range(1, unit.rows + 1)
         ]
         texts.append(contraction_driver.functions_for(unit, program.kinds))
+        tails = {kind.tail for kind in program.kinds if kind.tail is not None}
+        texts += [f"func.func private @{tail.name}({', '.join(['!llvm.ptr', *['i64'] * 5, *tail.types])})" for tail in tails]
         declared = (
             "func.func private @o2m_alloc(!llvm.ptr, i64) -> !llvm.ptr\nfunc.func private @o2m_free(!llvm.ptr, !llvm.ptr)\n"
         )
@@ -67,7 +75,7 @@ def replace(module: ir.Module, weights: dict[int, int], words: int) -> list[Pack
             if len(operation.operation.regions[0].blocks):
                 operation.operation.detach_from_parent()
                 module.body.append(operation)
-    return program.packings
+    return program.packings, program.tails.exclusive
 
 
 class _Sizes:
@@ -133,17 +141,37 @@ def _call(found: Contraction, program: Program) -> None:
     if packing is None and rows is not None and rows < _FEW_ROWS:
         return
     fill = _fill(found)
+    many = packing is not None or rows is not None
+    tail = contraction_tails.find(found, fill) if many else None
+    if tail is not None:
+        contraction_tails.prepare(tail, generic)
     sizes = _Sizes(found)
     with ir.InsertionPoint(generic), generic.location:
         place = ir.InsertionPoint(generic)
-        if packing is None and rows is None:
+        if not many:
             # Packing costs more than it saves where there are few rows: then the loops do it.
             place = _where_many(found, sizes, fill)
         elif fill is not None:
             fill.erase()
         with place:
-            _emit(found, program, packing, zeroed=fill is not None)
+            _emit(found, program, packing, tail, zeroed=fill is not None)
     generic.erase()
+    if tail is not None:
+        program.nests = [nest for nest in program.nests if nest != tail.nest]
+        _leave_out(tail)
+
+
+def _leave_out(tail: contraction_tails.Found) -> None:
+    """Remove the nest that the driver's tail has become, and the buffer between."""
+    tail.nest.erase()
+    pending = [tail.buffer]
+    order = []
+    while pending:
+        operation = pending.pop()
+        order.append(operation)
+        pending += [use.owner.operation for result in operation.results for use in result.uses]
+    for operation in reversed(order):
+        operation.erase()
 
 
 def _where_many(found: Contraction, sizes: _Sizes, fill: ir.Operation | None) -> ir.InsertionPoint:
@@ -164,7 +192,14 @@ def _where_many(found: Contraction, sizes: _Sizes, fill: ir.Operation | None) ->
     return ir.InsertionPoint(end)
 
 
-def _emit(found: Contraction, program: Program, packing: Packing | None, *, zeroed: bool) -> None:
+def _emit(
+    found: Contraction,
+    program: Program,
+    packing: Packing | None,
+    tail: contraction_tails.Found | None,
+    *,
+    zeroed: bool,
+) -> None:
     """The call of the driver at the insertion point."""
     sizes = _Sizes(found)
     if packing is None:
@@ -179,7 +214,8 @@ def _emit(found: Contraction, program: Program, packing: Packing | None, *, zero
         batch_steps = [sizes.number(step) for step in packing.batch_steps]
     groups = found.merged()
     unpacked = 0 if packing is not None else len(found.segments)
-    kind = contraction_driver.Kind(len(found.batches), len(found.rows), len(groups), unpacked)
+    after, given_to_tail = (None, []) if tail is None else contraction_tails.build(tail, program.tails)
+    kind = contraction_driver.Kind(len(found.batches), len(found.rows), len(groups), unpacked, after)
     program.kinds.add(kind)
     words: list[ir.Value] = []
     for dim, step in zip(found.batches, batch_steps, strict=True):
@@ -193,7 +229,9 @@ def _emit(found: Contraction, program: Program, packing: Packing | None, *, zero
         words += [sizes.count(dim), sizes.step(found.right, dim)]
     flag = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
     context = program.main.regions[0].blocks[0].arguments[0]
-    given = [context, _address(found.value(found.left)), right, _address(found.value(2)), flag, *words]
+    left = _address(found.value(found.left))
+    out = left if tail is not None else _address(found.value(2))
+    given = [context, left, right, out, flag, *words, *given_to_tail]
     func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), given)
 
 

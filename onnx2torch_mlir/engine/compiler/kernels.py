@@ -109,11 +109,11 @@ def _outline_one(generic: ir.Operation, kernels: _Kernels) -> None:
     if loops is None:
         interchange(generic, best_order(generic))
         _relax_sums(generic)
-    captured = _captured(generic)
-    constants = [value for value in captured if _is_constant(value)]
+    free = captured(generic)
+    constants = [value for value in free if is_constant(value)]
     with ir.InsertionPoint(generic), generic.location:
         operands = _pointwise_operands(generic, loops) if loops is not None else _operands(generic)
-        arguments = operands + [_plain(value) for value in captured if value not in constants]
+        arguments = operands + [_plain(value) for value in free if value not in constants]
     alone = _alone([argument.value for argument in arguments])
     starts = [sum(len(argument.pieces) for argument in arguments[:position]) for position in alone]
     types = [piece.type for argument in arguments for piece in argument.pieces]
@@ -188,7 +188,7 @@ def _pointwise_operands(generic: ir.Operation, loops: Loops) -> list[_Argument]:
     return found
 
 
-def _captured(generic: ir.Operation) -> list[ir.Value]:
+def captured(generic: ir.Operation) -> list[ir.Value]:
     """Values that the body uses and that neither the body nor the operands define."""
     inside: set[ir.Value] = set()
     found: dict[ir.Value, None] = {}
@@ -204,7 +204,8 @@ def _captured(generic: ir.Operation) -> list[ir.Value]:
     return list(found)
 
 
-def _is_constant(value: ir.Value) -> bool:
+def is_constant(value: ir.Value) -> bool:
+    """Whether the value is a constant scalar."""
     owner = value.owner
     return not isinstance(owner, ir.Block) and owner.operation.name in ("arith.constant", "complex.constant")
 
@@ -215,12 +216,13 @@ def _alone(passed: list[ir.Value]) -> list[int]:
     found = []
     for position, root in enumerate(roots):
         others = [other for place, other in enumerate(roots) if place != position and other is not None]
-        if root is not None and all(_distinct(root, other) for other in others):
+        if root is not None and all(distinct(root, other) for other in others):
             found.append(position)
     return found
 
 
-def _distinct(one: ir.Value, other: ir.Value) -> bool:
+def distinct(one: ir.Value, other: ir.Value) -> bool:
+    """Whether the program text proves that two roots (`root_of`) share no memory."""
     if one == other:
         return False
     fresh_one, fresh_other = _is_fresh(one), _is_fresh(other)

@@ -143,8 +143,8 @@ def _to_loops(
     with passes.findings_of("loop nests", diagnostics):
         weights = {place: number for number, place in enumerate(places[options.inputs : -1])}
         enabled = options.enabled("contractions")
-        packings = contractions.replace(module, weights, places[-1]) if enabled else []
-        aliases = kernels.outline(module)
+        packings, aliases = contractions.replace(module, weights, places[-1]) if enabled else ([], {})
+        aliases |= kernels.outline(module)
     times.stage("outline")
     passes.run(module, "loops", passes.LOOPS, diagnostics)
     times.stage("loops")

@@ -1,0 +1,288 @@
+"""What is computed of each element of a sum of products right after it: done block by block, while the sums are in the cache.
+
+A pointwise nest is the *tail* of a contraction if it is the only reader of the contraction's buffer and meets its elements one
+by one, in their order. The buffer then is never made: the driver gives each block of sums to the tail's function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, func, linalg, llvm
+
+from onnx2torch_mlir.engine.compiler.contraction_driver import BLOCK_COLUMNS, Tail
+from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
+from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes, parts, without_offset
+from onnx2torch_mlir.engine.compiler.kernels import captured, distinct, is_constant
+from onnx2torch_mlir.engine.compiler.loop_order import iterators
+from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, nested, pointer, root_of
+
+_RESHAPES = ("memref.collapse_shape", "memref.expand_shape")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The tail of a contraction: the nest, and how each of its operands moves (``kinds``: see `_kind`)."""
+
+    nest: ir.Operation
+    kinds: list[str]
+    buffer: ir.Operation
+    """What allocates the contraction's result, which is left out."""
+
+
+@dataclass
+class Tails:
+    """The functions of a module's tails: names by text, and each one's pointers whose memory no other argument reaches."""
+
+    module: ir.Module
+    names: dict[str, str] = field(default_factory=dict)
+    exclusive: dict[str, list[int]] = field(default_factory=dict)
+
+
+def find(found: Contraction, fill: ir.Operation | None) -> Found | None:
+    """The tail of the contraction, whose result ``fill`` makes zero before."""
+    generic = found.generic
+    root = root_of(found.value(2))
+    if fill is None or isinstance(root.owner, ir.Block) or root.owner.operation.name != "memref.alloc":
+        return None
+    buffer: ir.Operation = root.owner.operation
+    if buffer.block != generic.block or not _is_in_order(found):
+        return None
+    readers = _readers(root, {generic, fill})
+    if readers is None or len(set(readers)) != 1:
+        return None
+    nest = readers[0]
+    if nest.block != generic.block or any(iterators(nest)) or len(nest.operands) < 2:
+        return None
+    if any(operation.name in ("linalg.index", "func.call") for operation in nested(nest)):
+        return None
+    kinds = [_kind(nest, position, root) for position in range(len(nest.operands))]
+    if None in kinds or kinds[-1] != "all" or root_of(nest.operands[len(nest.operands) - 1]) == root:
+        return None
+    if list(list(nest.regions[0].blocks[0].arguments)[-1].uses) or not _may_move(found, nest, buffer):
+        return None
+    return Found(nest, [kind for kind in kinds if kind is not None], buffer)
+
+
+def _is_in_order(found: Contraction) -> bool:
+    """Whether the result's elements lie densely in the order of the driver's loops."""
+    out = found.operands[2]
+    if not _is_dense(found.value(2)) or found.column is None:
+        return False
+    loops = [*found.batches, *found.rows, found.column]
+    moved = [e.position for e in out.map.results if isinstance(e, ir.AffineDimExpr) and e.position in loops]
+    return moved == loops
+
+
+def _is_dense(value: ir.Value) -> bool:
+    return not isinstance(ir.MemRefType(value.type).layout, ir.StridedLayoutAttr)
+
+
+def _readers(root: ir.Value, known: set[ir.Operation]) -> list[ir.Operation] | None:
+    """The nests that use the buffer besides the ``known`` ones; None if something else does."""
+    pending, readers = [root], []
+    while pending:
+        value = pending.pop()
+        for use in value.uses:
+            user = use.owner.operation
+            if user in known or user.name == "memref.dealloc":
+                continue
+            if user.name in _RESHAPES and _keeps_last(user):
+                pending.append(user.results[0])
+            elif user.name == "linalg.generic":
+                readers.append(user)
+            else:
+                return None
+    return readers
+
+
+def _keeps_last(reshape: ir.Operation) -> bool:
+    """Whether the last axis is the same before and after."""
+    groups = [list(ir.ArrayAttr(group)) for group in ir.ArrayAttr(reshape.attributes["reassociation"])]
+    return bool(groups) and len(groups[-1]) == 1
+
+
+def _kind(nest: ir.Operation, position: int, root: ir.Value) -> str | None:
+    """How an operand moves: "sums" (the contraction's result), "all" like it, "column" or "row" by one of these, "none"."""
+    value = nest.operands[position]
+    map_ = ir.AffineMapAttr(ir.ArrayAttr(nest.attributes["indexing_maps"])[position]).value
+    dims = [e.position if isinstance(e, ir.AffineDimExpr) else None for e in map_.results]
+    zeros = [isinstance(e, ir.AffineConstantExpr) and e.value == 0 for e in map_.results]
+    if any(dim is None and not zero for dim, zero in zip(dims, zeros, strict=True)):
+        return None
+    moving = [dim for dim in dims if dim is not None]
+    if not is_memref(value.type):
+        return "scalar"
+    every = list(range(map_.n_dims))
+    if not every or not _is_dense(value):
+        return None
+    if moving == every:
+        return "sums" if root_of(value) == root else "all"
+    if root_of(value) == root:
+        return None
+    if not moving:
+        return "none"
+    if moving == every[-1:]:
+        return "column"
+    return "row" if moving == every[:-1] else None
+
+
+def _may_move(found: Contraction, nest: ir.Operation, buffer: ir.Operation) -> bool:
+    """Whether the nest may be done at the contraction's place: all it reads is there, and nothing in between minds."""
+    generic = found.generic
+    result = nest.operands[len(nest.operands) - 1]
+    touched = {root_of(value) for value in nest.operands if is_memref(value.type)} - {buffer.results[0]}
+    sources = {root_of(found.value(operand)) for operand in (found.left, found.right)}
+    others = (touched | sources) - {root_of(result)}
+    if any(not distinct(root_of(result), other) for other in others):
+        return False
+    if [root_of(v) for v in nest.operands if is_memref(v.type)].count(root_of(result)) != 1:
+        return False
+    between = []
+    inside = False
+    for operation in generic.block.operations:
+        current = operation.operation
+        if current == nest:
+            break
+        if inside:
+            between.append(current)
+        inside = inside or current == generic
+    needed = {value for value in [*nest.operands, *captured(nest)] if root_of(value) != buffer.results[0]}
+    for current in between:
+        if any(value in needed for value in current.results) and not _can_go_before(current, between):
+            return False
+        if current.name in ("memref.dealloc", "memref.alloc") or _is_view(current):
+            continue
+        operands = [v for inner in (current, *nested(current)) for v in inner.operands if is_memref(v.type)]
+        if any(root_of(value) in touched for value in operands) and not _only_reads(current, touched):
+            return False
+    return True
+
+
+def _can_go_before(current: ir.Operation, between: list[ir.Operation]) -> bool:
+    """Whether an allocation or a view among what lies ``between`` needs nothing of that."""
+    if current.name not in ("memref.alloc", "arith.constant") and not _is_view(current):
+        return False
+    made = {result for operation in between for result in operation.results}
+    return not any(operand in made for operand in current.operands)
+
+
+def _is_view(operation: ir.Operation) -> bool:
+    return len(operation.results) == 1 and is_memref(operation.results[0].type) and operation.name != "memref.alloc"
+
+
+def _only_reads(operation: ir.Operation, touched: set[ir.Value]) -> bool:
+    if operation.name != "linalg.generic":
+        return False
+    return root_of(operation.operands[len(operation.operands) - 1]) not in touched
+
+
+def prepare(found: Found, generic: ir.Operation) -> None:
+    """Move what the tail needs before the contraction ``generic``."""
+    needed = {*found.nest.operands, *captured(found.nest)}
+    inside = False
+    for operation in list(generic.block.operations):
+        current = operation.operation
+        if current == found.nest:
+            break
+        wanted = inside and any(result in needed for result in current.results)
+        if wanted and root_of(current.results[0]) != found.buffer.results[0]:
+            current.move_before(generic)
+        inside = inside or current == generic
+
+
+def build(found: Found, tails: Tails) -> tuple[Tail, list[ir.Value]]:
+    """The tail's function in the module, and what the driver hands on to it, at the insertion point."""
+    nest = found.nest
+    values = list(nest.operands)
+    free = [value for value in captured(nest) if not is_constant(value)]
+    given: list[ir.Value] = []
+    for value, kind in zip(values, found.kinds, strict=True):
+        if kind == "scalar":
+            given.append(value)
+        elif kind != "sums":
+            given.append(parts(value, without_offset(ir.MemRefType(value.type)))[0])
+    given += free
+    number = ir.IntegerType.get_signless(64)
+    types = [pointer(), *[number] * 5, *(value.type for value in given)]
+    with ir.Location.unknown():
+        kernel = func.FuncOp("tail", (types, []), visibility="private", ip=ir.InsertionPoint(tails.module.body))
+        block = kernel.add_entry_block()
+        with ir.InsertionPoint(block):
+            _body(found, list(block.arguments), free)
+            func.ReturnOp([])
+    key = kernel.operation.get_asm(use_local_scope=True)
+    name = tails.names.get(key)
+    if name is None:
+        name = tails.names[key] = f"o2m_tail_{len(tails.names)}"
+        kernel.attributes["sym_name"] = ir.StringAttr.get(name)
+        pointers = sum(1 for kind in found.kinds if kind != "sums")
+        tails.exclusive[name] = [0, 5 + pointers]
+    else:
+        kernel.operation.erase()
+    return Tail(name, tuple(str(value.type) for value in given)), given
+
+
+def _body(found: Found, arguments: list[ir.Value], free: list[ir.Value]) -> None:
+    """The nest over the rows and columns of one block: of the arguments (sums, row, rows, column, columns, width, …)."""
+    nest = found.nest
+    sums, row, rows, column, columns, width, *rest = arguments
+    dynamic = ir.ShapedType.get_dynamic_size()
+    step = ir.ShapedType.get_dynamic_stride_or_offset()
+    m, n = (ir.AffineExpr.get_dim(i) for i in range(2))
+    operands: list[ir.Value] = []
+    maps: list[list[ir.AffineExpr]] = []
+    queue = iter(rest)
+    for value, kind in zip(nest.operands, found.kinds, strict=True):
+        element = ir.MemRefType(value.type).element_type if is_memref(value.type) else value.type
+        if kind == "scalar":
+            operands.append(next(queue))
+            maps.append([])
+            continue
+        if kind == "sums":
+            type_ = ir.MemRefType.get([dynamic, dynamic], element, ir.StridedLayoutAttr.get(0, [BLOCK_COLUMNS, 1]))
+            operands.append(assemble(type_, [sums, rows, columns]))
+            maps.append([m, n])
+            continue
+        base = next(queue)
+        if kind == "all":
+            first = arith.AddIOp(arith.MulIOp(row, width).result, column).result
+            type_ = ir.MemRefType.get([dynamic, dynamic], element, ir.StridedLayoutAttr.get(0, [step, 1]))
+            operands.append(assemble(type_, [_moved(base, first, element), rows, columns, width]))
+            maps.append([m, n])
+        elif kind == "none":
+            operands.append(assemble(ir.MemRefType.get([], element), [base]))
+            maps.append([])
+        else:
+            first, count, dim = (row, rows, m) if kind == "row" else (column, columns, n)
+            operands.append(assemble(ir.MemRefType.get([dynamic], element), [_moved(base, first, element), count]))
+            maps.append([dim])
+    mapping = {value: next(queue) for value in free}
+    for value in captured(nest):
+        if value not in mapping:
+            mapping[value] = value.owner.operation.clone().results[0]
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    attributes = [ir.AffineMapAttr.get(ir.AffineMap.get(2, 0, results)) for results in maps]
+    generic = linalg.GenericOp([], operands[:-1], operands[-1:], ir.ArrayAttr.get(attributes), ir.ArrayAttr.get([parallel] * 2))
+    source = nest.regions[0].blocks[0]
+    target = generic.regions[0].blocks.append(*[argument.type for argument in source.arguments])
+    mapping |= dict(zip(source.arguments, target.arguments, strict=True))
+    with ir.InsertionPoint(target):
+        for operation in source.operations:
+            copy = operation.operation.clone().operation
+            for inner in (copy, *nested(copy)):
+                for position, operand in enumerate(inner.operands):
+                    if operand in mapping:
+                        inner.operands[position] = mapping[operand]
+            mapping.update(zip(operation.operation.results, copy.results, strict=True))
+
+
+def _moved(base: ir.Value, elements: ir.Value, type_: ir.Type) -> ir.Value:
+    size = arith.ConstantOp(ir.IntegerType.get_signless(64), i64(element_bytes(type_))).result
+    far = arith.MulIOp(elements, size).result
+    dynamic = ir.DenseI32ArrayAttr.get([-(2**31)])
+    byte = ir.TypeAttr.get(ir.IntegerType.get_signless(8))
+    flags = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
+    moved: ir.Value = llvm.GEPOp(pointer(), base, [far], dynamic, byte, flags).result
+    return moved

@@ -1,0 +1,134 @@
+"""What follows a sum of products, done block by block: the same numbers as loops give, and only where nothing else looks."""
+
+import numpy as np
+import pytest
+import torch
+
+from onnx2torch_mlir import engine
+from onnx2torch_mlir.engine.compiler.task import build
+from tests.engine import programs
+from tests.engine.programs import M, N, lowered
+
+F, H = torch.float32, torch.float16
+K = 24
+X, WIDE, FLAT = (M, K), (M, N), "tensor<?x?xf32>"
+
+
+def numbers(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def product(rest, result):
+    """%r is the product of %a0 [M, 24] and %a1 [24, N]; ``rest`` follows it and returns a ``result``."""
+    return f"""
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %m = tensor.dim %a0, %c0 : tensor<?x{K}xf32>
+      %n = tensor.dim %a1, %c1 : tensor<{K}x?xf32>
+      %e = tensor.empty(%m, %n) : {FLAT}
+      %z = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%z : f32) outs(%e : {FLAT}) -> {FLAT}
+      %r = linalg.matmul ins(%a0, %a1 : tensor<?x{K}xf32>, tensor<{K}x?xf32>) outs(%f : {FLAT}) -> {FLAT}
+      {rest}
+      return %t : {result}"""
+
+
+def pointwise(operands, scalar, result=FLAT, empty="tensor.empty(%m, %n)", kinds='"parallel", "parallel"', out="(i, j)"):
+    """%t: ``scalar`` of the elements %x0 … of ``operands`` (name, type, map); it gives %y."""
+    maps = ", ".join(f"affine_map<(i, j) -> {m}>" for _, _, m in operands) + f", affine_map<(i, j) -> {out}>"
+    elements = [type_.removesuffix(">").split("x")[-1].removeprefix("tensor<") for _, type_, _ in operands]
+    arguments = ", ".join(f"%x{i}: {element}" for i, element in enumerate(elements))
+    element = result.removesuffix(">").split("x")[-1]
+    return f"""
+      %o = {empty} : {result}
+      %t = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}
+        ins({", ".join(name for name, _, _ in operands)} : {", ".join(type_ for _, type_, _ in operands)})
+        outs(%o : {result}) {{
+        ^bb0({arguments}, %old: {element}):
+          {scalar}
+          linalg.yield %y : {element}
+        }} -> {result}"""
+
+
+SUM = ("%r", FLAT, "(i, j)")
+TAILS = {
+    "all": (("%a2", FLAT, "(i, j)"), WIDE, lambda p, x: p + x),
+    "column": (("%a2", "tensor<?xf32>", "(j)"), (N,), lambda p, x: p + x),
+    "row": (("%a2", "tensor<?xf32>", "(i)"), (M,), lambda p, x: p + x[:, None]),
+    "none": (("%a2", "tensor<f32>", "()"), (), lambda p, x: p + x),
+    "turned": (("%a2", FLAT, "(j, i)"), (N, M), lambda p, x: p + x.T),
+}
+
+
+def is_used(program):
+    return b"o2m_tail_0" in build(program.bytecode)["object"]
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_operands(name):
+    operand, shape, expected = TAILS[name]
+    body = product(pointwise([SUM, operand], "%y = arith.addf %x0, %x1 : f32"), FLAT)
+    program = lowered(body, [(F, X), (F, (K, N)), (F, shape)], [(F, WIDE)])
+    code = engine.compile(program)
+    for m, n in [(1, 1), (2, 70), (5, 65), (97, 130), (200, 64), (0, 3), (3, 0)]:
+        sizes = {M: m, N: n}
+        x, y, z = numbers(m, K), numbers(K, n), numbers(*(sizes[dim] for dim in shape))
+        np.testing.assert_allclose(code.run([x, y, z])[0], expected(x @ y, z), rtol=1e-5, atol=1e-5)
+
+
+def constant_product(rest, result, columns=70):
+    """`product` of which the right side is a weight [24, columns], so that it is packed for any number of rows."""
+    text = product(rest, result).replace(f"tensor<{K}x?xf32>", f"tensor<{K}x{columns}xf32>")
+    text = text.replace(f"%n = tensor.dim %a1, %c1 : tensor<{K}x{columns}xf32>", f"%n = arith.constant {columns} : index")
+    return text.replace(FLAT, f"tensor<?x{columns}xf32>").replace("(%m, %n)", "(%m)")
+
+
+def with_weight(rest, others, outputs, result=FLAT):
+    w = numbers(K, 70)
+    text = constant_product(rest, result)
+    # Weights are the last arguments.
+    count = len(others)
+    text = text.replace("%a1", "%weight")
+    for i in range(count):
+        text = text.replace(f"%a{i + 2}", f"%a{i + 1}")
+    text = text.replace("%weight", f"%a{count + 1}")
+    return lowered(text, [(F, X), *others], outputs, [(w, F, w.shape)]), w
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_the_buffer_between_is_left_out(name):
+    operand, shape, expected = TAILS[name]
+    shape = tuple(70 if dim == N else dim for dim in shape)
+    operand = (operand[0], operand[1].replace("?", "?" if name in ("row", "all") else "70", 1), operand[2])
+    if name == "turned":
+        operand = (operand[0], "tensor<70x?xf32>", operand[2])
+    program, w = with_weight(pointwise([SUM, operand], "%y = arith.addf %x0, %x1 : f32"), [(F, shape)], [(F, (M, 70))])
+    assert is_used(program) == (name != "turned")
+    code = engine.compile(program)
+    for m in (1, 6, 97, 0, 193):
+        x, z = numbers(m, K), numbers(*(m if dim == M else dim for dim in shape))
+        np.testing.assert_allclose(code.run([x, z])[0], expected(x @ w, z), rtol=1e-5, atol=1e-5)
+
+
+def test_another_type_and_the_sums_twice():
+    scalar = "%s = arith.mulf %x0, %x1 : f32\n%y = arith.truncf %s : f32 to f16"
+    program, w = with_weight(pointwise([SUM, SUM], scalar, "tensor<?x70xf16>"), [], [(H, (M, 70))], "tensor<?x70xf16>")
+    assert is_used(program)
+    x = numbers(31, K)
+    np.testing.assert_allclose(engine.compile(program).run([x])[0], ((x @ w) ** 2).astype(np.float16), rtol=2e-3, atol=1e-3)
+
+
+def test_sums_that_are_a_result_stay():
+    rest = pointwise([SUM], "%y = arith.negf %x0 : f32")
+    text, w = with_weight(rest, [], [(F, (M, 70))])
+    body = text.bytecode.decode().replace("return %t :", "return %t, %r :").replace("-> (tensor<?x70xf32>)", "-> (T, T)")
+    body = body.replace("return %t, %r : tensor<?x70xf32>", "return %t, %r : T, T").replace(
+        "T, T", ", ".join(["tensor<?x70xf32>"] * 2)
+    )
+    outputs = [programs.TensorSpec(f"r{i}", F, (M, 70)) for i in range(2)]
+    both = programs.Lowered(body.encode(), text.inputs, text.weights, tuple(outputs), (), text.dim_names)
+    assert not is_used(both)
+    x = numbers(9, K)
+    negative, plain = engine.compile(both).run([x])
+    np.testing.assert_allclose(plain, x @ w, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(negative, -plain)
