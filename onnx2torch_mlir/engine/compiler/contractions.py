@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, memref, scf
+from torch_mlir.dialects import arith, func, scf
 
 from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_tails, register_tile
 from onnx2torch_mlir.engine.compiler.arguments import load_word
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
-from onnx2torch_mlir.engine.compiler.flatten import parts, without_offset
-from onnx2torch_mlir.engine.compiler.loop_order import coefficient
+from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import functions, i64, is_memref, nested, pointer, root_of, symbol
+from onnx2torch_mlir.engine.compiler.walks import functions, nested, pointer, symbol
 from onnx2torch_mlir.engine.layout import Packing
 
 _BYTES = 4
@@ -78,74 +76,18 @@ def replace(module: ir.Module, weights: dict[int, int], words: int) -> tuple[lis
     return program.packings, program.tails.exclusive
 
 
-class _Sizes:
-    """Sizes and strides as i64 values at the insertion point; strides in bytes."""
-
-    def __init__(self, found: Contraction) -> None:
-        self.match = found
-        self.known: dict[int, ir.Value] = {}
-        self.metadata: dict[int, Any] = {}
-
-    def number(self, value: int) -> ir.Value:
-        if value not in self.known:
-            self.known[value] = arith.ConstantOp(ir.IntegerType.get_signless(64), i64(value)).result
-        return self.known[value]
-
-    def count(self, dim: int) -> ir.Value:
-        fixed = self.match.fixed_length(dim)
-        operand, axis = self.match.length(dim)
-        return self.number(fixed) if fixed is not None else self._word(self._sizes(operand)[2 + axis])
-
-    def count_of(self, dims: list[int]) -> ir.Value:
-        """The product of the counts."""
-        total = self.count(dims[0])
-        for dim in dims[1:]:
-            total = arith.MulIOp(total, self.count(dim)).result
-        return total
-
-    def step(self, operand: int, dim: int) -> ir.Value:
-        access = self.match.operands[operand]
-        rank = len(access.map.results)
-        fixed, total = 0, cast("ir.Value | None", None)
-        for axis, expression in enumerate(access.map.results):
-            factor = coefficient(expression, dim)
-            if not factor:
-                continue
-            stride = access.strides[axis]
-            if stride is not None:
-                fixed += factor * stride
-                continue
-            term = self._word(self._sizes(operand)[2 + rank + axis])
-            term = arith.MulIOp(term, self.number(factor)).result if factor != 1 else term
-            total = term if total is None else arith.AddIOp(total, term).result
-        if total is None:
-            return self.number(fixed * _BYTES)
-        if fixed:
-            total = arith.AddIOp(total, self.number(fixed)).result
-        return arith.MulIOp(total, self.number(_BYTES)).result
-
-    def _sizes(self, operand: int) -> Any:
-        if operand not in self.metadata:
-            self.metadata[operand] = memref.ExtractStridedMetadataOp(self.match.value(operand)).results
-        return self.metadata[operand]
-
-    @staticmethod
-    def _word(index: ir.Value) -> ir.Value:
-        return arith.IndexCastOp(ir.IntegerType.get_signless(64), index).result
-
-
 def _call(found: Contraction, program: Program) -> None:
     generic = found.generic
     packing = _packing(found, program)
     rows = _known_rows(found)
     if packing is None and rows is not None and rows < _FEW_ROWS:
         return
-    fill = _fill(found)
+    fill = fill_before(generic)
     many = packing is not None or rows is not None
     tail = contraction_tails.find(found, fill) if many else None
     if tail is not None:
         contraction_tails.prepare(tail, generic)
-    sizes = _Sizes(found)
+    sizes = Sizes(found)
     with ir.InsertionPoint(generic), generic.location:
         place = ir.InsertionPoint(generic)
         if not many:
@@ -174,7 +116,7 @@ def _leave_out(tail: contraction_tails.Found) -> None:
         operation.erase()
 
 
-def _where_many(found: Contraction, sizes: _Sizes, fill: ir.Operation | None) -> ir.InsertionPoint:
+def _where_many(found: Contraction, sizes: Sizes, fill: ir.Operation | None) -> ir.InsertionPoint:
     """Loops for few rows, as they are; the insertion point of what is done for many."""
     total = sizes.number(1)
     for dim in found.rows:
@@ -201,9 +143,9 @@ def _emit(
     zeroed: bool,
 ) -> None:
     """The call of the driver at the insertion point."""
-    sizes = _Sizes(found)
+    sizes = Sizes(found)
     if packing is None:
-        right = _address(found.value(found.right))
+        right = address(found.value(found.right))
         columns = [sizes.count(found.column) if found.column is not None else sizes.number(1)]
         columns.append(sizes.step(found.right, found.column) if found.column is not None else sizes.number(_BYTES))
         batch_steps = [sizes.step(found.right, dim) for dim in found.batches]
@@ -229,14 +171,10 @@ def _emit(
         words += [sizes.count(dim), sizes.step(found.right, dim)]
     flag = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
     context = program.main.regions[0].blocks[0].arguments[0]
-    left = _address(found.value(found.left))
-    out = left if tail is not None else _address(found.value(2))
+    left = address(found.value(found.left))
+    out = left if tail is not None else address(found.value(2))
     given = [context, left, right, out, flag, *words, *given_to_tail]
     func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), given)
-
-
-def _address(value: ir.Value) -> ir.Value:
-    return parts(value, without_offset(ir.MemRefType(value.type)))[0]
 
 
 def _words(program: Program) -> ir.Value:
@@ -253,7 +191,7 @@ def _known_rows(found: Contraction) -> int | None:
 def _packing(found: Contraction, program: Program) -> Packing | None:
     """How the right operand is packed once, if it is a weight of which everything is known."""
     value, access = found.value(found.right), found.operands[found.right]
-    weight = _weight(root_of(value), program)
+    weight = weight_of(value, _words(program), program.weights)
     if weight is None or None in access.strides:
         return None
     offset = ir.MemRefType(value.type).get_strides_and_offset()[1]
@@ -270,66 +208,3 @@ def _packing(found: Contraction, program: Program) -> Packing | None:
         return None
     known = [[pair for pair in pairs if pair is not None] for pairs in (batches, segments)]
     return Packing(weight, offset, of_host().columns, known[0], column, known[1])
-
-
-def _weight(root: ir.Value, program: Program) -> int | None:
-    """The number of the weight that ``root`` is, as arguments.py assembles it."""
-    if isinstance(root.owner, ir.Block) or root.owner.operation.name != "builtin.unrealized_conversion_cast":
-        return None
-    value = root.owner.operation.operands[0]
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name == "llvm.insertvalue":
-        operation = value.owner.operation
-        inserted = operation.operands[1]
-        loaded = not isinstance(inserted.owner, ir.Block) and inserted.owner.operation.name == "llvm.load"
-        if inserted.type == pointer() and loaded:
-            place = inserted.owner.operation.operands[0]
-            if isinstance(place.owner, ir.Block):
-                return program.weights.get(0) if place == _words(program) else None
-            gep = place.owner.operation
-            if gep.name == "llvm.getelementptr" and gep.operands[0] == _words(program) and len(gep.operands) == 1:
-                (position,) = ir.DenseI32ArrayAttr(gep.attributes["rawConstantIndices"])
-                return program.weights.get(position)
-            return None
-        value = operation.operands[0]
-    return None
-
-
-def _fill(found: Contraction) -> ir.Operation | None:
-    """What fills the result with zeros right before, if anything does."""
-    out = found.value(2)
-    root = root_of(out)
-    last = None
-    for operation in found.generic.block.operations:
-        current = operation.operation
-        if current == found.generic:
-            break
-        if len(current.regions) and current.name != "linalg.generic":
-            if any(root_of(v) == root for inner in nested(current) for v in inner.operands if is_memref(v.type)):
-                last = None
-            continue
-        if any(is_memref(v.type) and root_of(v) == root for v in current.operands) and not _is_view(current):
-            last = current
-    if last is None or last.name != "linalg.generic" or last.operands[-1] != out or not _fills_zero(last):
-        return None
-    return last
-
-
-def _is_view(operation: ir.Operation) -> bool:
-    return len(operation.results) == 1 and is_memref(operation.results[0].type)
-
-
-def _fills_zero(generic: ir.Operation) -> bool:
-    block = generic.regions[0].blocks[0]
-    operations = [operation.operation for operation in block.operations]
-    if len(operations) != 1 or len(generic.operands) > 2:
-        return False
-    value = operations[0].operands[0]
-    if value in list(block.arguments):
-        position = list(block.arguments).index(value)
-        if position == len(generic.operands) - 1:
-            return False
-        value = generic.operands[position]
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return False
-    constant = value.owner.operation.attributes["value"]
-    return isinstance(constant, ir.FloatAttr) and constant.value == 0.0 and str(constant).startswith("0.0")

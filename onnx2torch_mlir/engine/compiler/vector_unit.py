@@ -10,10 +10,14 @@ from onnx2torch_mlir.engine import objects
 
 @dataclass(frozen=True)
 class VectorUnit:
-    """``lanes``: float32 numbers in a register; ``registers``: how many of these there are."""
+    """``lanes``: float32 numbers in a register; ``registers``: how many of these there are.
+
+    ``multiplies_pairs``: whether an instruction multiplies integers of 16 bits and adds each two neighbours.
+    """
 
     lanes: int
     registers: int
+    multiplies_pairs: bool = False
 
     @property
     def columns(self) -> int:
@@ -31,7 +35,7 @@ def of_host() -> VectorUnit:
     """The vector unit of this machine; SSE's where nothing better is known."""
     features = set(objects.host().split()[-1].split(","))
     if "+avx512f" in features:
-        return VectorUnit(16, 32)
+        return VectorUnit(16, 32, "+avx512bw" in features)
     if {"+avx2", "+fma"} <= features:
-        return VectorUnit(8, 16)
-    return VectorUnit(4, 16)
+        return VectorUnit(8, 16, True)
+    return VectorUnit(4, 16, "+sse2" in features)

@@ -1,0 +1,164 @@
+"""What contractions are given at run time: sizes, strides and addresses of their operands, weights, and zeros before them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, cast
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, memref
+
+from onnx2torch_mlir.engine.compiler.flatten import element_bytes, parts, without_offset
+from onnx2torch_mlir.engine.compiler.loop_order import Access, coefficient
+from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, nested, pointer, root_of
+
+
+class Measured(Protocol):
+    """A nest whose operands are memrefs: a match of it."""
+
+    @property
+    def generic(self) -> ir.Operation:
+        """The nest."""
+
+    @property
+    def operands(self) -> list[Access]:
+        """Its operands."""
+
+    def length(self, dim: int) -> tuple[int, int]:
+        """An operand and its axis whose size is the number of turns of loop ``dim``."""
+
+    def fixed_length(self, dim: int) -> int | None:
+        """The number of turns of loop ``dim``, where the types tell."""
+
+
+class Sizes:
+    """Sizes and strides as i64 values at the insertion point; strides in bytes."""
+
+    def __init__(self, found: Measured) -> None:
+        self.match = found
+        self.known: dict[int, ir.Value] = {}
+        self.metadata: dict[int, Any] = {}
+
+    def number(self, value: int) -> ir.Value:
+        """A constant."""
+        if value not in self.known:
+            self.known[value] = arith.ConstantOp(ir.IntegerType.get_signless(64), i64(value)).result
+        return self.known[value]
+
+    def count(self, dim: int) -> ir.Value:
+        """The number of turns of loop ``dim``."""
+        fixed = self.match.fixed_length(dim)
+        operand, axis = self.match.length(dim)
+        return self.number(fixed) if fixed is not None else self._word(self._sizes(operand)[2 + axis])
+
+    def count_of(self, dims: list[int]) -> ir.Value:
+        """The product of the counts."""
+        total = self.number(1)
+        for number, dim in enumerate(dims):
+            total = arith.MulIOp(total, self.count(dim)).result if number else self.count(dim)
+        return total
+
+    def step(self, operand: int, dim: int) -> ir.Value:
+        """How many bytes apart in an operand neighbours along ``dim`` are."""
+        access = self.match.operands[operand]
+        rank = len(access.map.results)
+        width = element_bytes(ir.MemRefType(self.match.generic.operands[operand].type).element_type)
+        fixed, total = 0, cast("ir.Value | None", None)
+        for axis, expression in enumerate(access.map.results):
+            factor = coefficient(expression, dim)
+            if not factor:
+                continue
+            stride = access.strides[axis]
+            if stride is not None:
+                fixed += factor * stride
+                continue
+            term = self._word(self._sizes(operand)[2 + rank + axis])
+            term = arith.MulIOp(term, self.number(factor)).result if factor != 1 else term
+            total = term if total is None else arith.AddIOp(total, term).result
+        if total is None:
+            return self.number(fixed * width)
+        if fixed:
+            total = arith.AddIOp(total, self.number(fixed)).result
+        return arith.MulIOp(total, self.number(width)).result
+
+    def _sizes(self, operand: int) -> Any:
+        if operand not in self.metadata:
+            self.metadata[operand] = memref.ExtractStridedMetadataOp(self.match.generic.operands[operand]).results
+        return self.metadata[operand]
+
+    @staticmethod
+    def _word(index: ir.Value) -> ir.Value:
+        return arith.IndexCastOp(ir.IntegerType.get_signless(64), index).result
+
+
+def address(value: ir.Value) -> ir.Value:
+    """A pointer to a memref's first element."""
+    return parts(value, without_offset(ir.MemRefType(value.type)))[0]
+
+
+def weight_of(value: ir.Value, words: ir.Value, weights: dict[int, int]) -> int | None:
+    """The number of the weight that ``value`` is a view of, as arguments.py assembles it.
+
+    ``words`` are those of the arguments, ``weights`` the number of each weight by the position of its pointer among them.
+    """
+    root = root_of(value)
+    if isinstance(root.owner, ir.Block) or root.owner.operation.name != "builtin.unrealized_conversion_cast":
+        return None
+    value = root.owner.operation.operands[0]
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name == "llvm.insertvalue":
+        operation = value.owner.operation
+        inserted = operation.operands[1]
+        loaded = not isinstance(inserted.owner, ir.Block) and inserted.owner.operation.name == "llvm.load"
+        if inserted.type == pointer() and loaded:
+            place = inserted.owner.operation.operands[0]
+            if isinstance(place.owner, ir.Block):
+                return weights.get(0) if place == words else None
+            gep = place.owner.operation
+            if gep.name == "llvm.getelementptr" and gep.operands[0] == words and len(gep.operands) == 1:
+                (position,) = ir.DenseI32ArrayAttr(gep.attributes["rawConstantIndices"])
+                return weights.get(position)
+            return None
+        value = operation.operands[0]
+    return None
+
+
+def fill_before(generic: ir.Operation) -> ir.Operation | None:
+    """What fills the result of ``generic`` with zeros right before, if anything does."""
+    out = generic.operands[len(generic.operands) - 1]
+    root = root_of(out)
+    last = None
+    for operation in generic.block.operations:
+        current = operation.operation
+        if current == generic:
+            break
+        if len(current.regions) and current.name != "linalg.generic":
+            if any(root_of(v) == root for inner in nested(current) for v in inner.operands if is_memref(v.type)):
+                last = None
+            continue
+        if any(is_memref(v.type) and root_of(v) == root for v in current.operands) and not _is_view(current):
+            last = current
+    if last is None or last.name != "linalg.generic" or last.operands[-1] != out or not _fills_zero(last):
+        return None
+    return last
+
+
+def _is_view(operation: ir.Operation) -> bool:
+    return len(operation.results) == 1 and is_memref(operation.results[0].type)
+
+
+def _fills_zero(generic: ir.Operation) -> bool:
+    block = generic.regions[0].blocks[0]
+    operations = [operation.operation for operation in block.operations]
+    if len(operations) != 1 or len(generic.operands) > 2:
+        return False
+    value = operations[0].operands[0]
+    if value in list(block.arguments):
+        position = list(block.arguments).index(value)
+        if position == len(generic.operands) - 1:
+            return False
+        value = generic.operands[position]
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
+        return False
+    constant = value.owner.operation.attributes["value"]
+    if isinstance(constant, ir.IntegerAttr):
+        return bool(constant.value == 0)
+    return isinstance(constant, ir.FloatAttr) and constant.value == 0.0 and str(constant).startswith("0.0")
