@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from onnx2torch_mlir import engine
+from onnx2torch_mlir.engine.compiler import contractions, vector_unit
 from onnx2torch_mlir.engine.compiler.task import build
+from onnx2torch_mlir.engine.layout import Packing
 from onnx2torch_mlir.engine.options import Options
 from tests.engine import programs
 from tests.engine.programs import M, N, lowered
@@ -132,3 +134,20 @@ def test_weights_are_packed_and_inputs_are_not():
     code = engine.compile(program)
     for rows in (1, 2, 0, 31):
         close(code.run([numbers(rows, 40)])[0], numbers(rows, 40) @ w)
+
+
+@pytest.mark.parametrize(
+    "unit", [vector_unit.VectorUnit(4, 16), vector_unit.VectorUnit(16, 32)], ids=lambda u: f"{u.lanes} lanes"
+)
+def test_other_vector_units(unit, monkeypatch):
+    """LLVM splits or widens vectors that this machine does not have, so that their tiles can be tried anywhere."""
+    monkeypatch.setattr(contractions, "of_host", lambda: unit)
+    shapes = (N, 40), (40, 70), (N, 70)
+    w = numbers(40, 70)
+    program = lowered(contraction(MATRIX, shapes, sizes=[(0, 0)]), [(F, shapes[0])], [(F, shapes[2])], [(w, F, w.shape)])
+    entry = build(program.bytecode, Options(inputs=1))
+    assert {packing[2] for packing in entry["packings"]} == {2 * unit.lanes}
+    code = engine.Engine(program, entry["object"], entry["messages"], [Packing(*fields) for fields in entry["packings"]])
+    for rows in (1, unit.rows, unit.rows + 1, 31):
+        x = numbers(rows, 40)
+        close(code.run([x])[0], x @ w)
