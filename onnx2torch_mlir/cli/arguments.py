@@ -18,6 +18,7 @@ EPILOG = """examples:
   onnx2mlir check model.onnx                           every reason why it would not convert
   onnx2mlir verify model.onnx --dim batch=7 --bisect   against onnxruntime; which node differs first?
   onnx2mlir run model.onnx --inputs in.npz -o out.npz  natively on this CPU
+  onnx2mlir run model.onnx --profile --trace t.json    where the time goes, by node
   onnx2mlir explain model.onnx                         what becomes of each node
   onnx2mlir explain O2M-C004                           what a code means
   onnx2mlir coverage --op Conv                         what is supported, as measured
@@ -121,6 +122,9 @@ def _run(command: argparse.ArgumentParser) -> None:
     _model(command)
     _execution(command)
     command.add_argument("-o", "--output", metavar="FILE", help="write the outputs to an .npz")
+    command.add_argument("--profile", action="store_true", help="the time of each node, in a build with clocks")
+    command.add_argument("--trace", type=Path, metavar="FILE", help="with --profile: write a trace for Chrome or Perfetto")
+    command.add_argument("--repeat", type=int, default=10, metavar="N", help="with --profile: runs to measure (default: 10)")
 
 
 def _verify(command: argparse.ArgumentParser) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from onnx2torch_mlir.cli import profile_report
 from onnx2torch_mlir.cli.session import Array, Session, guarded
 from onnx2torch_mlir.diagnostics import refuse
 
@@ -22,7 +24,9 @@ def _run(session: Session) -> int:
     options = session.options
     if options.output is not None and not options.output.endswith(".npz"):
         raise refuse("O2M-U001", "outputs are written as .npz", case=options.output)
+    profile_report.refuse_unusable(options)
     from onnx2torch_mlir.conversion import as_tensors
+    from onnx2torch_mlir.engine.profiling import Profile
     from onnx2torch_mlir.program import prepare
     from onnx2torch_mlir.verification import generate_inputs, leaves, load_inputs, read_for, statistics
 
@@ -35,30 +39,39 @@ def _run(session: Session) -> int:
             feeds = load_inputs(loaded, options.inputs)
         else:
             feeds = generate_inputs(loaded, dims, seed=options.seed)
-        program = prepare(
-            loaded,
-            eager=options.eager,
-            dims=dims if options.inputs is not None else None,
-            constants=as_tensors(constants),
-            threads=options.threads,
-            report=session.report,
-        )
+        profile = Profile()
+        with profile if options.profile else contextlib.nullcontext():
+            program = prepare(
+                loaded,
+                eager=options.eager,
+                dims=dims if options.inputs is not None else None,
+                constants=as_tensors(constants),
+                threads=options.threads,
+                report=session.report,
+            )
+        given = {name: array for name, array in feeds.items() if name not in constants}
         with session.report.stage("run"):
             start = time.perf_counter()
-            outputs = program.run({name: array for name, array in feeds.items() if name not in constants})
+            outputs = program.run(given)
             seconds = time.perf_counter() - start
+        measured = profile_report.measure(program, given, profile, loaded, options.repeat) if options.profile else None
     named: dict[str, Array] = {}
     for value, output in zip(loaded.outputs, outputs, strict=True):
         named |= leaves(value.name, output)
     if options.output is not None:
         save(options.output, named)
+    if measured is not None and options.trace is not None:
+        profile_report.write_trace(options.trace, profile, measured)
     described = {name: str(statistics(array)) for name, array in named.items()}
     if not session.json:
         for name, text in described.items():
             session.out.print(f"{name}: {text}", markup=False)
         written = f"; wrote {options.output}" if options.output is not None else ""
+        if measured is not None:
+            profile_report.print_table(session.out, measured)
         session.err.print(f"ran in {seconds * 1e3:.2f} ms{written}", markup=False)
-    return session.finish({"outputs": described, "output": options.output, "seconds": seconds})
+    told = {} if measured is None else {"profile": measured.as_dict()}
+    return session.finish({"outputs": described, "output": options.output, "seconds": seconds, **told})
 
 
 def save(path: str, arrays: Mapping[str, Array]) -> None:

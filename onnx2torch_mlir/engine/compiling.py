@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from onnx2torch_mlir import isolation
 from onnx2torch_mlir.diagnostics import Finding, Refusal, refuse
-from onnx2torch_mlir.engine import cache, objects
+from onnx2torch_mlir.engine import cache, objects, profiling
 from onnx2torch_mlir.engine.engine import Engine
 from onnx2torch_mlir.engine.layout import Packing
 from onnx2torch_mlir.engine.options import Options, of_environment
@@ -28,11 +29,12 @@ def compile(
     seconds. With ``reproducer``, a program that does not compile is written to this file, and the finding's hint says
     how to run the compiler on it. Raises `Refusal`: O2M-M001 if a pass fails or a routine is missing, O2M-M002 if the
     compiler crashes or takes too long (in a process of its own), O2M-U001 for a bad number of threads or a bad value of the
-    environment (options.py).
+    environment (options.py). Inside of a `profiling.Profile` it is compiled with clocks and reports to it.
     """
     if threads < 1:
         raise refuse("O2M-U001", f"threads is {threads}, it has to be at least 1", case="threads")
-    options = of_environment(len(lowered.inputs))
+    profile = profiling.active()
+    options = replace(of_environment(len(lowered.inputs)), profile=profile is not None)
     name = cache.key(lowered.bytecode, options)
     entry = cache.load(name)
     if entry is None or objects.unavailable(entry["needs"]):
@@ -43,7 +45,8 @@ def compile(
             raise _missing(missing)
         cache.store(name, entry)
     packings = [Packing(*fields) for fields in entry["packings"]]
-    return Engine(lowered, entry["object"], entry["messages"], packings, seconds=entry["seconds"])
+    tables = profile.add(entry["sites"]) if profile is not None else None
+    return Engine(lowered, entry["object"], entry["messages"], packings, profile=tables, seconds=entry["seconds"])
 
 
 def _build(program: bytes, options: Options, timeout: float | None, reproducer: Path | None) -> dict[str, Any]:

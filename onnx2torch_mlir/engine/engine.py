@@ -17,6 +17,7 @@ from onnx2torch_mlir.engine import arrays, layout, objects
 from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.engine.binding import InputBinder, dim_text
 from onnx2torch_mlir.engine.packed_weights import packed
+from onnx2torch_mlir.engine.profiling import EngineProfile
 from onnx2torch_mlir.lowering.lowered import Lowered
 
 
@@ -55,6 +56,10 @@ class Context:
         """A word of the context as a signed number."""
         return ctypes.c_int64.from_address(self.address + 8 * index).value
 
+    def set_word(self, index: int, value: int) -> None:
+        """Write a word of the context."""
+        ctypes.c_int64.from_address(self.address + 8 * index).value = value
+
     def __del__(self, word: Any = ctypes.c_uint64, free: Any = arrays.free) -> None:
         block = word.from_address(self.address + 8 * layout.FREE).value
         while block:
@@ -76,11 +81,12 @@ class Engine:
         messages: list[str],
         packings: Sequence[layout.Packing] = (),
         *,
+        profile: EngineProfile | None = None,
         seconds: Mapping[str, float] | None = None,
     ) -> None:
         """Load ``code`` (see `onnx2torch_mlir.engine.compile`); ``messages`` are those of the assertions.
 
-        ``packings`` says which weights the code finds packed, in its order.
+        ``packings`` says which weights the code finds packed, in its order; ``profile`` holds the times of code with clocks.
         """
         self._lowered = lowered
         self._code = objects.Code(code, layout.ENTRY)
@@ -95,6 +101,7 @@ class Engine:
         self._packed: list[Array] = []
         self._lock = threading.Lock()
         self._contexts: list[Context] = []
+        self._profile = profile
         self.seconds = dict(seconds or {})
         """Seconds that the stages of the compilation took, when it was made."""
         self.inputs = tuple(self._info(spec) for spec in lowered.inputs)
@@ -136,7 +143,10 @@ class Engine:
         except IndexError:
             inputs = sum(1 + len(info.shape) for info in self.inputs)
             packed = [arrays.address_of(array) for array in self._packed]
-            return Context(inputs, self._weight_words, sum(self._result_words), len(self._outputs), packed)
+            made = Context(inputs, self._weight_words, sum(self._result_words), len(self._outputs), packed)
+            if self._profile is not None:
+                made.set_word(layout.PROFILE, self._profile.table())
+            return made
 
     def _load_weights(self) -> None:
         with self._lock:

@@ -15,6 +15,13 @@ JMP_BUF_OFFSET = 64
 HEAD, FREE, SERIAL, ERROR, START = range(5)
 """Words of a context: newest live block, first free block, serial number, failed assertion, serial at the start."""
 
+PROFILE = 7
+"""The word of a context that points to its table of times; only programs that are compiled with clocks read it."""
+
+PROFILE_HEADER, PROFILE_SITE, PROFILE_EVENT = 3, 4, 3
+"""Words of such a table: the header (room for events, number of events, the word where they start); for each site its calls,
+nanoseconds, operations and bytes; for each event its site, begin and end."""
+
 HEADER_BYTES = 64
 RAW, PREVIOUS, NEXT, AGE, CAPACITY, KEPT = range(-8, -2)
 """Words before a block of memory: malloc's pointer, links of the list, serial number, size, whether a loop keeps it."""

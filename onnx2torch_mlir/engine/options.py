@@ -19,11 +19,15 @@ rows as one; vector_math: functions as polynomials."""
 
 @dataclass(frozen=True)
 class Options:
-    """How a program is compiled; ``inputs`` of @main's arguments are inputs, the others are weights."""
+    """How a program is compiled; ``inputs`` of @main's arguments are inputs, the others are weights.
+
+    With ``profile`` there are clocks around what each node does.
+    """
 
     level: int = 3
     disabled: frozenset[str] = frozenset()
     inputs: int = 0
+    profile: bool = False
 
     def enabled(self, matcher: str) -> bool:
         """Whether the ``matcher`` (one of `MATCHERS`) is to be used."""
@@ -31,7 +35,7 @@ class Options:
 
     def key(self) -> bytes:
         """The options as bytes, for the name of what is kept of the code."""
-        return f"{self.level} {sorted(self.disabled)} {self.inputs}".encode()
+        return f"{self.level} {sorted(self.disabled)} {self.inputs} {self.profile}".encode()
 
 
 def of_environment(inputs: int) -> Options:

@@ -337,3 +337,22 @@ def test_what_stands_for_lists_is_told_where_they_are_written(
     assert code == 0 if emit in ("core", "torch", "linalg") else code in (0, EXIT_CODES[Stage.HANDOFF])
     if emit in ("torch", "linalg"):
         assert all(f'"{name}"' in output.read_text() for name in ("parts.data", "parts.shapes", "more.has"))
+
+
+def test_run_tells_where_the_time_goes(good: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "trace.json"
+    asked = ["run", good, "--dim", "batch=3", "--profile", "--repeat", "2"]
+    assert main([*asked, "--trace", str(trace), "--format", "json"]) == 0
+    told = document(capsys)["profile"]
+    assert told["runs"] == 2 and told["seconds"] > 0
+    named = " + ".join(node["name"] for node in told["nodes"])
+    assert "n0" in named and "n1" in named
+    assert {"Add", "Relu"} == {op for node in told["nodes"] for op in node["op"].split(" + ")}
+    assert sum(node["seconds"] for node in told["nodes"]) <= told["seconds"]
+    assert all(node["calls"] == 1 for node in told["nodes"])
+    assert {event["ph"] for event in json.loads(trace.read_text())["traceEvents"]} == {"X"}
+    assert main(asked) == 0
+    printed = capsys.readouterr().out
+    assert "GFLOP/s" in printed and "n1" in printed and "mean of 2" in printed
+    assert main(["run", good, "--trace", str(trace)]) == 2
+    assert main(["run", good, "--eager", "--profile"]) == 2

@@ -110,7 +110,7 @@ def _fused(producer: ir.Operation, consumer: ir.Operation) -> ir.Operation:
     maps = [*(outer_maps[position] for position in kept), *moved, *outer_maps[outer_inputs:]]
     inputs = [consumer.operands[position] for position in kept] + list(producer.operands)[:inner_inputs]
     outputs = list(consumer.operands)[outer_inputs:]
-    with ir.InsertionPoint(consumer), consumer.location:
+    with ir.InsertionPoint(consumer), ir.Location.fused([producer.location, consumer.location]):
         fused = linalg.GenericOp(
             [result.type for result in consumer.results],
             inputs,

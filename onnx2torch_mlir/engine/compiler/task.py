@@ -26,6 +26,7 @@ from onnx2torch_mlir.engine.compiler import (
     lower_to_llvm,
     memory,
     passes,
+    profiling,
     runtime,
     vector_math,
 )
@@ -54,8 +55,8 @@ def build(program: bytes, options: Options = _DEFAULT) -> dict[str, Any]:
     """Compile the module of a `Lowered` (bytecode or text).
 
     Returns ``object`` (the object file), ``messages`` (of the assertions, by number), ``results`` (the rank of each
-    result), ``packings`` (the fields of each `Packing`) and ``seconds`` (by stage). Raises `Refusal` O2M-M001 with the
-    diagnostics of the pass that failed.
+    result), ``packings`` (the fields of each `Packing`), ``sites`` (the nodes with clocks, by number) and ``seconds`` (by
+    stage). Raises `Refusal` O2M-M001 with the diagnostics of the pass that failed.
     """
     times = Times()
     diagnostics = passes.Diagnostics()
@@ -84,6 +85,7 @@ def build(program: bytes, options: Options = _DEFAULT) -> dict[str, Any]:
         "messages": found.messages,
         "results": ranks,
         "packings": packings,
+        "sites": found.sites,
         "seconds": times.seconds,
     }
 
@@ -91,12 +93,13 @@ def build(program: bytes, options: Options = _DEFAULT) -> dict[str, Any]:
 @dataclass(frozen=True)
 class _Loops:
     """What the rest needs of a module that is loops: the assertions' messages, the pointers of each kernel whose memory no
-    other argument reaches, the number of words of the arguments, and the weights that are packed."""
+    other argument reaches, the number of words of the arguments, the weights that are packed, and the nodes with clocks."""
 
     messages: list[str]
     aliases: dict[str, list[int]]
     words: int
     packings: list[Packing]
+    sites: list[str]
 
 
 def _to_loops(
@@ -143,12 +146,14 @@ def _to_loops(
     with passes.findings_of("loop nests", diagnostics):
         weights = {place: number for number, place in enumerate(places[options.inputs : -1])}
         enabled = options.enabled("contractions")
+        marks = profiling.mark(module) if options.profile else None
         packings, aliases = contractions.replace(module, weights, places[-1]) if enabled else ([], {})
         aliases |= kernels.outline(module)
+        sites = profiling.measure(module, marks) if marks is not None else []
     times.stage("outline")
     passes.run(module, "loops", passes.LOOPS, diagnostics)
     times.stage("loops")
-    return _Loops(messages, aliases, places[-1], packings)
+    return _Loops(messages, aliases, places[-1], packings, sites)
 
 
 def _protect_arguments(module: ir.Module) -> None:
