@@ -37,10 +37,12 @@ def allocation(block: int) -> int:
 
 @dataclass(frozen=True)
 class Packing:
-    """How a float32 weight is packed for the contraction driver: pairs of a count and a stride, both in elements.
+    """How a weight is packed for the contraction driver: pairs of a count and a stride, both in elements.
 
     ``offset`` is where the operand begins in the weight. Packed, batches come first, then panels of ``width`` columns each,
-    then the segments, then the columns of the panel; columns beyond the last are 0.
+    then the segments, then the columns of the panel; columns beyond the last are 0. With ``zero`` the weight is of bytes
+    (``signed`` or not), and packed as pairs of 16 bits less that zero point: segments are then one, half as long, and
+    neighbours along it lie side by side for each column; an odd last one has a 0 beside it.
     """
 
     weight: int
@@ -49,14 +51,20 @@ class Packing:
     batches: Sequence[Sequence[int]]
     columns: Sequence[int]
     segments: Sequence[Sequence[int]]
+    zero: int | None = None
+    signed: bool = True
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of the packed array."""
         panels = -(-self.columns[0] // self.width)
-        return (*(n for n, _ in self.batches), panels, *(n for n, _ in self.segments), self.width)
+        batches, segments = [n for n, _ in self.batches], [n for n, _ in self.segments]
+        if self.zero is not None:
+            return (*batches, panels, -(-math.prod(segments) // 2), self.width, 2)
+        return (*batches, panels, *segments, self.width)
 
     @property
     def batch_steps(self) -> list[int]:
         """How many bytes apart the packed operands of neighbouring batches are."""
-        return [4 * math.prod(self.shape[axis + 1 :]) for axis in range(len(self.batches))]
+        width = 4 if self.zero is None else 2
+        return [width * math.prod(self.shape[axis + 1 :]) for axis in range(len(self.batches))]

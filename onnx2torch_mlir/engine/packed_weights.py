@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
@@ -15,6 +17,8 @@ def packed(weight: Array, packing: Packing) -> Array:
     dims = [*packing.batches, *packing.segments, (count, step)]
     size = weight.itemsize
     view = as_strided(weight.reshape(-1)[packing.offset :], [n for n, _ in dims], [s * size for _, s in dims], writeable=False)
+    if packing.zero is not None:
+        return _pairs(view, packing)
     result = _aligned(packing.shape, weight.dtype)
     panels = np.moveaxis(result, len(packing.batches), -2)
     full = count // packing.width
@@ -23,6 +27,19 @@ def packed(weight: Array, packing: Packing) -> Array:
     if rest := count - full * packing.width:
         panels[..., full, :rest] = view[..., full * packing.width :]
         panels[..., full, rest:] = 0
+    return result
+
+
+def _pairs(view: Array, packing: Packing) -> Array:
+    """Bytes [batches, segments, columns] as pairs [batches, panels, pairs, width, 2] of int16."""
+    count, width, batches = packing.columns[0], packing.width, view.shape[: len(packing.batches)]
+    total = math.prod(n for n, _ in packing.segments)
+    numbers = np.zeros((*batches, total + total % 2, -(-count // width) * width), np.int16)
+    numbers[..., :total, :count] = view.view(np.int8 if packing.signed else np.uint8).reshape(*batches, total, count)
+    numbers[..., :total, :count] -= np.int16(packing.zero or 0)
+    pairs = numbers.reshape(*batches, numbers.shape[-2] // 2, 2, -1, width)
+    result = _aligned(packing.shape, numbers.dtype)
+    result[...] = np.moveaxis(pairs, (-2, -4, -1, -3), (-4, -3, -2, -1))
     return result
 
 

@@ -21,6 +21,7 @@ from onnx2torch_mlir.engine.compiler import (
     destinations,
     floats,
     fusion,
+    integer_contractions,
     kernels,
     layout_casts,
     lower_to_llvm,
@@ -102,15 +103,11 @@ class _Loops:
     sites: list[str]
 
 
-def _to_loops(
-    module: ir.Module, options: Options, diagnostics: passes.Diagnostics, times: Times
-) -> _Loops:
+def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnostics, times: Times) -> _Loops:
     passes.run(module, "simplification", "inline," + passes.SIMPLIFY + ",symbol-dce", diagnostics)
     names = [symbol(function) for function in functions(module)]
     if names != ["main"]:
-        raise refuse(
-            "O2M-M001", f"the module holds the functions {names}; it has to hold @main and what inlines into it"
-        )
+        raise refuse("O2M-M001", f"the module holds the functions {names}; it has to hold @main and what inlines into it")
     times.stage("simplify")
     with passes.findings_of("fusion", diagnostics):
         if options.enabled("channels_last"):
@@ -148,6 +145,8 @@ def _to_loops(
         enabled = options.enabled("contractions")
         marks = profiling.mark(module) if options.profile else None
         packings, aliases = contractions.replace(module, weights, places[-1]) if enabled else ([], {})
+        if options.enabled("contractions"):
+            packings += integer_contractions.replace(module, weights, places[-1], packings)
         aliases |= kernels.outline(module)
         sites = profiling.measure(module, marks) if marks is not None else []
     times.stage("outline")

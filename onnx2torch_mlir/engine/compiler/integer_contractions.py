@@ -1,0 +1,176 @@
+"""Sums of products of bytes become calls of the driver of integers, whatever their shape, layout, window or zero points.
+
+A ``linalg.generic`` on memrefs is taken if its body adds products of two bytes, each less its zero point, to an i32
+(integer_match.py). Weights whose zero point is known are packed once, before the first call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, func, llvm, memref
+
+from onnx2torch_mlir.engine.compiler import integer_driver
+from onnx2torch_mlir.engine.compiler.arguments import load_word
+from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of
+from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction, Side, known_number, match
+from onnx2torch_mlir.engine.compiler.vector_unit import of_host
+from onnx2torch_mlir.engine.compiler.walks import functions, is_memref, nested, pointer, symbol
+from onnx2torch_mlir.engine.layout import Packing
+
+_FEW_ROWS = 4
+_SIGN = 128
+
+
+@dataclass
+class _Program:
+    """What a module's contractions need beside the module: the functions they call, and what is packed, from where on."""
+
+    context: ir.Value
+    arguments: ir.Value
+    weights: dict[int, int]
+    words: int
+    before: int
+    kinds: set[integer_driver.Kind] = field(default_factory=set)
+    packings: list[Packing] = field(default_factory=list)
+
+
+def replace(module: ir.Module, weights: dict[int, int], words: int, packings: Sequence[Packing]) -> list[Packing]:
+    """Let every contraction of bytes in @main call the driver; what is to be packed after ``packings``.
+
+    As contractions.replace, after which it comes; it has packed what is in ``packings``.
+    """
+    (main,) = (f for f in functions(module) if symbol(f) == "main")
+    context, arguments = main.regions[0].blocks[0].arguments
+    program = _Program(context, arguments, weights, words, len(packings))
+    for operation in list(nested(main)):
+        if operation.name == "linalg.generic":
+            found = match(operation)
+            if found is not None and found.columns:
+                _call(found, program)
+    if program.kinds:
+        declared = (
+            "func.func private @o2m_alloc(!llvm.ptr, i64) -> !llvm.ptr\nfunc.func private @o2m_free(!llvm.ptr, !llvm.ptr)\n"
+        )
+        text = integer_driver.functions_for(of_host(), program.kinds)
+        fragment = ir.Module.parse("module {" + declared + text + "}", context=module.context)
+        for operation in list(fragment.body.operations):
+            if len(operation.operation.regions[0].blocks):
+                operation.operation.detach_from_parent()
+                module.body.append(operation)
+    return program.packings
+
+
+def _call(found: IntegerContraction, program: _Program) -> None:
+    packing = _packing(found, program)
+    rows = [found.fixed_length(dim) for dim in found.rows]
+    known = [length for length in rows if length is not None]
+    if packing is None and len(known) == len(rows) and math.prod(known) < _FEW_ROWS:
+        return
+    generic = found.generic
+    fill = fill_before(generic)
+    if fill is not None:
+        fill.erase()
+    with ir.InsertionPoint(generic), generic.location:
+        _emit(found, program, packing, zeroed=fill is not None)
+    generic.erase()
+
+
+def _emit(found: IntegerContraction, program: _Program, packing: Packing | None, *, zeroed: bool) -> None:
+    """The call of the driver at the insertion point."""
+    sizes = Sizes(found)
+    left, right, out = found.left.operand, found.right.operand, found.out
+    zeros = _zeros(found) if packing is None else None
+    kind = integer_driver.Kind(
+        len(found.batches), len(found.rows), 0 if packing else len(found.columns), len(found.sums), zeros is not None
+    )
+    program.kinds.add(kind)
+    if packing is None:
+        b = address(found.generic.operands[right])
+        steps = [sizes.step(right, dim) for dim in found.batches]
+    else:
+        position = program.words + 2 + program.before + len(program.packings)
+        b = load_word(program.arguments, position, pointer())
+        program.packings.append(packing)
+        steps = [sizes.number(step) for step in packing.batch_steps]
+    words: list[ir.Value] = []
+    for dim, step in zip(found.batches, steps, strict=True):
+        words += [sizes.count(dim), sizes.step(left, dim), step, sizes.step(out, dim)]
+    for dim in found.rows:
+        words += [sizes.count(dim), sizes.step(left, dim), sizes.step(out, dim)]
+    if packing is None:
+        for dim in found.columns:
+            words += [sizes.count(dim), sizes.step(right, dim)]
+    else:
+        words.append(sizes.number(packing.columns[0]))
+    for dim in found.sums:
+        words += [sizes.count(dim), sizes.step(left, dim), sizes.step(right, dim)]
+    words.append(sizes.count_of(_run(found)))
+    nowhere = llvm.ZeroOp(pointer()).result
+    flag = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
+    given = [program.context, address(found.generic.operands[left]), b, address(found.generic.operands[out])]
+    given += [nowhere if zeros is None else address(zeros), flag]
+    given += [*_conversion(found, found.left), *_conversion(found, found.right)]
+    func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *words])
+
+
+def _run(found: IntegerContraction) -> list[int]:
+    """The innermost dims summed over along which the left operand is dense."""
+    access, run, length = found.operands[found.left.operand], list[int](), 1
+    for dim in reversed(found.sums):
+        if access.step(dim) != length:
+            break
+        run.insert(0, dim)
+        fixed = found.fixed_length(dim)
+        if fixed is None:
+            break
+        length *= fixed
+    return run
+
+
+def _zeros(found: IntegerContraction) -> ir.Value | None:
+    """The zero points of the columns, where each has its own."""
+    number = found.right.number
+    value = None if number is None else found.generic.operands[number]
+    return value if value is not None and is_memref(value.type) and ir.MemRefType(value.type).rank else None
+
+
+def _conversion(found: IntegerContraction, side: Side) -> list[ir.Value]:
+    """Flip and bias of an operand (integer_packing.py), but for the zero points of columns."""
+    byte, word = ir.IntegerType.get_signless(8), ir.IntegerType.get_signless(16)
+    flip = arith.ConstantOp(byte, ir.IntegerAttr.get(byte, -_SIGN if side.signed else 0)).result
+    bias = arith.ConstantOp(word, ir.IntegerAttr.get(word, _SIGN if side.signed else 0)).result
+    zero = side.zero
+    if side.number is not None and not (side is found.right and _zeros(found) is not None):
+        zero = found.generic.operands[side.number]
+        if is_memref(zero.type):
+            zero = memref.LoadOp(zero, []).result
+    if zero is not None:
+        bias = arith.AddIOp(bias, arith.TruncIOp(word, zero).result).result
+    return [flip, bias]
+
+
+def _packing(found: IntegerContraction, program: _Program) -> Packing | None:
+    """How the right operand is packed once, if it is a weight of which everything is known."""
+    side, access = found.right, found.operands[found.right.operand]
+    value = found.generic.operands[side.operand]
+    weight = weight_of(value, program.arguments, program.weights)
+    zero = 0 if side.zero is None else known_number(side.zero)
+    if weight is None or zero is None or side.number is not None or None in access.strides or len(found.columns) != 1:
+        return None
+    offset = ir.MemRefType(value.type).get_strides_and_offset()[1]
+    if offset == ir.ShapedType.get_dynamic_stride_or_offset():
+        return None
+
+    def pairs(dims: list[int]) -> list[tuple[int, int]] | None:
+        measured = [(found.fixed_length(dim), access.step(dim)) for dim in dims]
+        known = [(count, step) for count, step in measured if count is not None and step is not None]
+        return known if len(known) == len(dims) else None
+
+    batches, columns, sums = (pairs(dims) for dims in (found.batches, found.columns, found.sums))
+    if batches is None or columns is None or sums is None:
+        return None
+    return Packing(weight, offset, of_host().columns, batches, columns[0], sums, zero, side.signed)

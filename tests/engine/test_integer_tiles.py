@@ -1,0 +1,159 @@
+"""Sums of products of bytes through register tiles of integers, against numpy: any size, layout, window and zero point."""
+
+import numpy as np
+import pytest
+import torch
+
+from onnx2torch_mlir import engine
+from onnx2torch_mlir.engine.compiler.task import build
+from onnx2torch_mlir.engine.options import Options
+from tests.engine import programs
+from tests.engine.programs import M, N, lowered
+from tests.engine.test_register_tiles import CASES, MATRIX, OTHERS, SIZES, TURNED, WINDOW
+
+NUMPY = {torch.int8: np.int8, torch.uint8: np.uint8}
+I32 = torch.int32
+
+
+def codes(dtype, *shape):
+    limits = np.iinfo(NUMPY[dtype])
+    numbers = np.random.default_rng(sum(shape)).integers(limits.min, limits.max, shape, endpoint=True)
+    return numbers.astype(NUMPY[dtype])
+
+
+def contraction(maps, dtypes, shapes, zeros=(None, None), start=0, sizes=(), extra=()):
+    """A body that adds up (%a0 - zeros[0]) x (%a1 - zeros[1]) over ``maps`` in a tensor full of ``start``.
+
+    A zero point is None, a number, or the name of an operand of which ``extra`` tells (name, type, map).
+    """
+    signless = [programs.tensor(torch.uint8, shape).replace("ui", "i") for shape in shapes[:2]]
+    a, b = (t.replace("xui8", "xi8") for t in signless)
+    c = programs.tensor(I32, shapes[2])
+    dims, outs = maps[0].split("->")[0], maps[2].split("->")[1]
+    kinds = ["parallel" if name in outs else "reduction" for name in dims.strip("() ").split(",")]
+    maps = [*maps[:2], *(f"{dims}->{map_}" for _, _, map_ in extra), maps[2]]
+    lines = []
+    for number, (name, dtype, zero) in enumerate(zip("xy", dtypes, zeros, strict=True)):
+        lines.append(f"%w{number} = arith.ext{'s' if dtype is torch.int8 else 'u'}i %{name} : i8 to i32")
+        if zero is not None:
+            given = f"%z{number}" if isinstance(zero, int) else f"%{zero}"
+            lines.append(f"%n{number} = arith.subi %w{number}, {given} : i32")
+    left, right = (f"%n{i}" if zero is not None else f"%w{i}" for i, zero in enumerate(zeros))
+    made = "\n".join(
+        f"%d{i} = arith.constant {axis} : index\n%s{i} = tensor.dim %a{operand}, %d{i} : {(a, b)[operand]}"
+        for i, (operand, axis) in enumerate(sizes)
+    )
+    known = "\n".join(f"%z{i} = arith.constant {zero} : i32" for i, zero in enumerate(zeros) if isinstance(zero, int))
+    names = "".join(f", {name}" for name, _, _ in extra)
+    types = "".join(f", {type_}" for _, type_, _ in extra)
+    arguments = "".join(f", %e{i}: i32" for i in range(len(extra)))
+    body = "\n".join(lines)
+    return f"""{made}
+      {known}
+      %e = tensor.empty({", ".join(f"%s{i}" for i in range(len(sizes)))}) : {c}
+      %z = arith.constant {start} : i32
+      %f = linalg.fill ins(%z : i32) outs(%e : {c}) -> {c}
+      %r = linalg.generic {{indexing_maps = [{", ".join(f"affine_map<{m}>" for m in maps)}],
+        iterator_types = [{", ".join(f'"{kind}"' for kind in kinds)}]}} ins(%a0, %a1{names} : {a}, {b}{types}) outs(%f : {c}) {{
+        ^bb0(%x: i8, %y: i8{arguments}, %t: i32):
+          {body}
+          %p = arith.muli {left}, {right} : i32
+          %q = arith.addi %t, %p : i32
+          linalg.yield %q : i32
+        }} -> {c}
+      return %r : {c}"""
+
+
+def program(body, inputs, outputs, weights=()):
+    """`lowered`, in which bytes are signless."""
+    made = lowered(body, inputs, outputs, weights)
+    text = made.bytecode.decode().replace("ui8", "i8")
+    return type(made)(text.encode(), made.inputs, made.weights, made.outputs, made.checks, made.dim_names)
+
+
+SIGNS = [(x, y) for x in NUMPY for y in NUMPY]
+
+
+@pytest.mark.parametrize("dtypes", SIGNS)
+def test_one_code_for_all_sizes(dtypes):
+    k = OTHERS[0]
+    turned = dtypes[0] is dtypes[1]
+    shapes = (M, k), ((N, k) if turned else (k, N)), (M, N)
+    body = contraction(TURNED if turned else MATRIX, dtypes, shapes, (3, -7), sizes=[(0, 0), (1, 0 if turned else 1)])
+    inputs = [(dtype, shape) for dtype, shape in zip(dtypes, shapes[:2], strict=True)]
+    code = engine.compile(program(body, inputs, [(I32, shapes[2])]))
+    for m, n, count in [*SIZES, (13, 37, 2051), (200, 40, 600)]:
+        x, y = codes(dtypes[0], m, count), codes(dtypes[1], count, n)
+        found = code.run([x, np.ascontiguousarray(y.T) if turned else y])[0]
+        np.testing.assert_array_equal(found, (x.astype(np.int32) - 3) @ (y.astype(np.int32) + 7))
+
+
+@pytest.mark.parametrize("start", [0, 5])
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("constant", [False, True])
+def test_layouts(name, constant, start):
+    maps, shapes, formula = CASES[name]
+    dtypes = torch.uint8, torch.int8
+    arrays = [codes(dtype, *shape) for dtype, shape in zip(dtypes, shapes[:2], strict=True)]
+    weights = [(arrays[1], torch.int8, shapes[1])] if constant else []
+    inputs = [(torch.uint8, shapes[0]), (torch.int8, shapes[1])][: 2 - constant]
+    code = program(contraction(maps, dtypes, shapes, (128, 1), start), inputs, [(I32, shapes[2])], weights)
+    expected = np.einsum(formula, arrays[0].astype(np.int32) - 128, arrays[1].astype(np.int32) - 1) + start
+    np.testing.assert_array_equal(engine.compile(code).run(arrays[: 2 - constant])[0], expected)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_window(constant, monkeypatch):
+    x, w = codes(torch.uint8, 2, 11, 13, 3), codes(torch.int8, 18, 3, 3, 2)
+    shapes = (x.shape, w.shape, (2, 5, 10, 18))
+    weights = [(w, torch.int8, w.shape)] if constant else []
+    body = contraction(WINDOW, (torch.uint8, torch.int8), shapes, (100, None))
+    inputs = [(torch.uint8, shapes[0]), (torch.int8, shapes[1])][: 2 - constant]
+    made = program(body, inputs, [(I32, shapes[2])], weights)
+    (found,) = engine.compile(made).run([x, w][: 2 - constant])
+    image = torch.from_numpy(x.astype(np.float64) - 100).permute(0, 3, 1, 2)
+    expected = torch.conv2d(image, torch.from_numpy(w.astype(np.float64)), stride=(2, 1), dilation=(1, 3))
+    np.testing.assert_array_equal(found, expected.permute(0, 2, 3, 1).numpy())
+    monkeypatch.setenv("ONNX2MLIR_DISABLE", "contractions")
+    np.testing.assert_array_equal(engine.compile(made).run([x, w][: 2 - constant])[0], found)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_zero_points_of_columns_and_of_run_time(constant):
+    x, w, zeros = codes(torch.uint8, 9, 33), codes(torch.int8, 33, 21), codes(torch.int8, 21).astype(np.int32)
+    zero = np.array(77, np.int32)
+    maps, shapes = MATRIX, (x.shape, w.shape, (9, 21))
+    extra = [("%a2", "tensor<21xi32>", "(n)"), ("%a3", "tensor<i32>", "()")]
+    if constant:
+        extra = [(name.replace("2", "9").replace("3", "2").replace("9", "3"), *rest) for name, *rest in extra]
+    body = contraction(maps, (torch.uint8, torch.int8), shapes, ("e1", "e0"), extra=extra)
+    if constant:
+        body = body.replace("%a1", "%aX").replace("%a2", "%a1").replace("%aX", "%a2")
+        inputs, weights = [(torch.uint8, x.shape), (I32, ())], [(w, torch.int8, w.shape), (zeros, I32, zeros.shape)]
+        found = engine.compile(program(body, inputs, [(I32, (9, 21))], weights)).run([x, zero])[0]
+    else:
+        inputs = [(torch.uint8, x.shape), (torch.int8, w.shape), (I32, zeros.shape), (I32, ())]
+        found = engine.compile(program(body, inputs, [(I32, (9, 21))])).run([x, w, zeros, zero])[0]
+    np.testing.assert_array_equal(found, (x.astype(np.int32) - 77) @ (w.astype(np.int32) - zeros))
+
+
+def test_sums_wrap_as_int32_does():
+    x, w = np.full((4, 80_000), 255, np.uint8), np.full((80_000, 3), 255, np.uint8)
+    shapes = (x.shape, w.shape, (4, 3))
+    body = contraction(MATRIX, (torch.uint8, torch.uint8), shapes)
+    made = program(body, [(torch.uint8, x.shape), (torch.uint8, w.shape)], [(I32, (4, 3))])
+    expected = np.full((4, 3), 80_000 * 255 * 255, np.int64).astype(np.int32)
+    np.testing.assert_array_equal(engine.compile(made).run([x, w])[0], expected)
+
+
+def test_weights_are_packed_where_their_zero_point_is_known():
+    w = codes(torch.int8, 40, 70)
+    body = contraction(MATRIX, (torch.uint8, torch.int8), ((N, 40), w.shape, (N, 70)), (9, 2), sizes=[(0, 0)])
+    made = program(body, [(torch.uint8, (N, 40))], [(I32, (N, 70))], [(w, torch.int8, w.shape)])
+    assert len(build(made.bytecode, Options(inputs=1))["packings"]) == 1
+    assert build(made.bytecode, Options(inputs=2))["packings"] == []
+    assert build(made.bytecode, Options(inputs=1, disabled=frozenset({"contractions"})))["packings"] == []
+    code = engine.compile(made)
+    for rows in (1, 2, 0, 31):
+        x = codes(torch.uint8, rows, 40)
+        np.testing.assert_array_equal(code.run([x])[0], (x.astype(np.int32) - 9) @ (w.astype(np.int32) - 2))
