@@ -50,9 +50,12 @@ def pow(g: ProgramBuilder, x: Value, y: Value) -> Value:
     """``x ** y`` in the dtype of ``x``.
 
     An integer base with a floating exponent is computed in float64 and truncated, as in onnxruntime; a floating base
-    takes the exponent in the wider of the two floating dtypes.
+    takes the exponent in the wider of the two floating dtypes. Squares and cubes are products, as in onnxruntime.
     """
     dtype = x.dtype
+    exponent = _one_number(x, y)
+    if dtype.is_floating_point and exponent in (1, 2, 3):
+        return g.call("aten.pow.Tensor_Scalar", x, int(exponent))
     if not dtype.is_floating_point and y.dtype.is_floating_point:
         x, y = g.cast(x, torch.float64), g.cast(y, torch.float64)
     elif not dtype.is_floating_point:
@@ -63,6 +66,12 @@ def pow(g: ProgramBuilder, x: Value, y: Value) -> Value:
         common = torch.promote_types(dtype, y.dtype)
         x, y = g.cast(x, common), g.cast(y, common)
     return g.cast(g.binary("pow", x, y), dtype)
+
+
+def _one_number(x: Value, y: Value) -> float | None:
+    """The number that all elements of ``y`` are, where it is known and does not widen ``x``."""
+    contents = y.tensor if y.rank <= x.rank and all(size == 1 for size in y.shape) else None
+    return None if contents is None else float(contents.reshape(-1)[0])
 
 
 def bit_shift(g: ProgramBuilder, x: Value, y: Value, *, direction: str) -> Value:
