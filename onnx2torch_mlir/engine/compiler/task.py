@@ -30,6 +30,7 @@ from onnx2torch_mlir.engine.compiler import (
     profiling,
     runtime,
     vector_math,
+    windows,
 )
 from onnx2torch_mlir.engine.compiler.walks import functions, symbol
 from onnx2torch_mlir.engine.layout import ENTRY, Packing
@@ -147,6 +148,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         packings, aliases = contractions.replace(module, weights, places[-1]) if enabled else ([], {})
         if options.enabled("contractions"):
             packings += integer_contractions.replace(module, weights, places[-1], packings)
+        if options.enabled("windows"):
+            packings += windows.replace(module, weights, places[-1], packings)
         aliases |= kernels.outline(module)
         sites = profiling.measure(module, marks) if marks is not None else []
     times.stage("outline")
