@@ -31,7 +31,7 @@ def table(
     live at the same time.
     """
     others = [peer for peer in peers if peer not in ("ort", "ours")]
-    columns = "".join(f"{peer + ' s':>12}" for peer in others)
+    columns = "".join(f"{tables.short(peer) + ' s':>12}" for peer in others)
     line = f"\n{'':<{tables.WIDTH}}{'convert s':>10}{'compile s':>10}{'load ms':>9}{columns}"
     print(f"{line}{'peak MB':>9}{'needed MB':>10}{'ratio':>7}")
     ratios: dict[str, list[float]] = {peer: [] for peer in others}
@@ -68,7 +68,7 @@ def table(
     print()
     for peer, values in ratios.items():
         if values:
-            met = met and statistics.median(values) <= targets.get(peer, math.inf)
+            met = met and statistics.median(values) <= targets.get(peer.partition("@")[0], math.inf)
             print(f"ours / {peer}, median: {statistics.median(values):.2f}")
     slowest, largest = max(loads, default=0), max(memories, default=0)
     print(f"from the cache, most: {1e3 * slowest:.0f} ms; memory to what is needed, most: {largest:.2f}")

@@ -132,7 +132,8 @@ def iree(job: Job) -> Call:
         context = runtime.SystemContext(config=config)
         context.add_vm_module(runtime.VmModule.copy_buffer(context.instance, code.read_bytes()))
     (module,) = (module for name, module in context.modules.items() if name != "hal")
-    function = module[module.vm_module.function_names[0]]
+    # Beside it lie its asynchronous form, NAME$async, and what the compiler added, __init say.
+    function = module[next(name for name in module.vm_module.function_names if "$" not in name and name[:2] != "__")]
     feeds = [runtime.asdevicearray(config.device, array) for array in job.workload.feeds().values()]
 
     def call() -> list[Any]:

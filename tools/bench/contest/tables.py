@@ -37,7 +37,7 @@ class Speeds:
 
     def head(self) -> str:
         """The titles of the columns."""
-        columns = "".join(f"{_short(peer) + ' ms':>14}{'ratio':>8}" for peer in self.others)
+        columns = "".join(f"{short(peer) + ' ms':>14}{'ratio':>8}" for peer in self.others)
         return f"{'':<{WIDTH}}{BASE + ' ms':>10}{columns}{'GFLOP/s':>9}{'% peak':>8}"
 
     def line(self, workload: str, flops: float, outcomes: Mapping[Contender, Outcome]) -> str:
@@ -53,7 +53,7 @@ class Speeds:
                 self.ratios[peer].append(ratio)
             text += f"    {milliseconds(outcome.seconds(self.threads))}{number(ratio)}"
             if outcome.error:
-                notes.append(f"  {_short(peer)}: {outcome.error}")
+                notes.append(f"  {short(peer)}: {outcome.error}")
         rate = flops / found[self.others[0]].seconds(self.threads) / 1e9 if self.others and flops else float("nan")
         text += f" {number(rate, 1)}{number(100 * rate / self.gflops, 0)}"
         return "\n".join([text, *notes])
@@ -64,11 +64,11 @@ class Speeds:
         for peer, ratios in self.ratios.items():
             slower = sum(ratio < 1 for ratio in ratios)
             told = f"geometric mean of {len(ratios)}, least {min(ratios, default=math.nan):.2f}, below 1: {slower}"
-            lines.append(f"{_short(peer)} to {BASE}: {mean(ratios):.2f} ({told})")
+            lines.append(f"{short(peer)} to {BASE}: {mean(ratios):.2f} ({told})")
         return "\n".join(lines)
 
 
-def _short(peer: str) -> str:
+def short(peer: str) -> str:
     """A peer of a folder by the folder's last part."""
     name, _, place = peer.partition("@")
     return f"{name}@{place.rstrip('/').rpartition('/')[2]}"[:11] if place else name
