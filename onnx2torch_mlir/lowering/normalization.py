@@ -38,7 +38,8 @@ def softmax(ctx: Context, node: Node, x: Operand, dim: int, half_to_float: bool 
     if x.rank == 0:
         return pointwise(ctx, out, "div", pointwise(ctx, Spec(wide, ()), "exp", x), pointwise(ctx, out, "exp", x))
     _, powers, total = _shifted_exp(ctx, x, dim % x.rank, wide)
-    return pointwise(ctx, out, "div", powers, total)
+    # The total is at least 1, so that its reciprocal is as good, and there are few of them.
+    return pointwise(ctx, out, "mul", powers, pointwise(ctx, total.spec, "reciprocal", total))
 
 
 @rule("aten._log_softmax.default")

@@ -8,6 +8,7 @@ which is what lets LLVM keep accumulators in registers and vectorise without che
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
@@ -27,14 +28,16 @@ from onnx2torch_mlir.engine.compiler.walks import functions, i64, is_memref, nes
 _PREFIX = "o2m_kernel_"
 
 
-def outline(module: ir.Module) -> dict[str, list[int]]:
-    """Move every ``linalg.generic`` of @main into a function.
+def outline(module: ir.Module, loops: Sequence[ir.Operation] = ()) -> dict[str, list[int]]:
+    """Move every ``linalg.generic`` of @main, and each of the ``loops`` there, into a function.
 
     Returns for each function the positions of its pointers whose memory no other argument reaches. The generics are
     brought into their best loop order on the way.
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
     kernels = _Kernels(module)
+    for loop in loops:
+        _outline_loop(loop, kernels)
     for operation in list(nested(main)):
         if operation.name == "memref.copy" and not all(_is_dense(operand.type) for operand in operation.operands):
             operation = _copy_as_generic(operation)
@@ -68,11 +71,14 @@ def _copy_as_generic(copy: ir.Operation) -> ir.Operation:
     return operation
 
 
-def _relax_sums(generic: ir.Operation) -> None:
-    """Let sums be taken in any order and with fused multiply-adds, as every BLAS does; nothing else."""
+def relax_sums(generic: ir.Operation) -> None:
+    """Let sums be taken in any order and with fused multiply-adds, as every BLAS does, and let extremes be either zero
+    where both occur; nothing else."""
     if not any(iterators(generic)):
         return
     for operation in accumulations(generic):
+        if operation.name in ("arith.maximumf", "arith.minimumf"):
+            operation.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<nsz>")
         if operation.name != "arith.addf":
             continue
         operation.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<reassoc,contract>")
@@ -108,12 +114,43 @@ def _outline_one(generic: ir.Operation, kernels: _Kernels) -> None:
     loops = pointwise_loops(generic)
     if loops is None:
         interchange(generic, best_order(generic))
-        _relax_sums(generic)
+        relax_sums(generic)
     free = captured(generic)
-    constants = [value for value in free if is_constant(value)]
     with ir.InsertionPoint(generic), generic.location:
         operands = _pointwise_operands(generic, loops) if loops is not None else _operands(generic)
-        arguments = operands + [_plain(value) for value in free if value not in constants]
+        arguments = operands + [_plain(value) for value in free if not _is_copied(value)]
+
+    def adapt(body: ir.Operation, inside: list[ir.Value]) -> None:
+        for position in range(len(operands)):
+            body.operands[position] = inside[position]
+        if loops is not None:
+            maps = [ir.AffineMapAttr.get(indexing_map(strides)) for strides in loops.strides]
+            parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+            body.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
+            body.attributes["iterator_types"] = ir.ArrayAttr.get([parallel] * len(loops.extents))
+
+    _move(generic, arguments, free, len(operands), adapt, kernels)
+
+
+def _outline_loop(loop: ir.Operation, kernels: _Kernels) -> None:
+    free = list(dict.fromkeys([*loop.operands, *captured(loop)]))
+    with ir.InsertionPoint(loop), loop.location:
+        arguments = [_plain(value) for value in free if not _is_copied(value)]
+    _move(loop, arguments, free, 0, lambda body, inside: None, kernels)
+
+
+def _move(
+    operation: ir.Operation,
+    arguments: list[_Argument],
+    free: list[ir.Value],
+    operands: int,
+    adapt: Callable[[ir.Operation, list[ir.Value]], None],
+    kernels: _Kernels,
+) -> None:
+    """Replace ``operation`` by a call of a function that holds it; of the arguments the first are its ``operands``.
+
+    ``adapt`` gets the copy in the function, and the values that the arguments are there.
+    """
     alone = _alone([argument.value for argument in arguments])
     starts = [sum(len(argument.pieces) for argument in arguments[:position]) for position in alone]
     types = [piece.type for argument in arguments for piece in argument.pieces]
@@ -123,21 +160,16 @@ def _outline_one(generic: ir.Operation, kernels: _Kernels) -> None:
         given = iter(block.arguments)
         with ir.InsertionPoint(block):
             inside = [argument.received([next(given) for _ in argument.pieces]) for argument in arguments]
-            mapping = {a.value: value for a, value in list(zip(arguments, inside, strict=True))[len(operands) :]}
-            for value in constants:
-                mapping[value] = value.owner.operation.clone().results[0]
-            body = generic.clone().operation
-            for position in range(len(operands)):
-                body.operands[position] = inside[position]
-            for operation in nested(body):
-                for position, operand in enumerate(operation.operands):
+            mapping = {a.value: value for a, value in list(zip(arguments, inside, strict=True))[operands:]}
+            for value in free:
+                if _is_copied(value):
+                    mapping[value] = value.owner.operation.clone().results[0]
+            body = operation.clone().operation
+            adapt(body, inside)
+            for each in (body, *nested(body)) if not operands else nested(body):
+                for position, operand in enumerate(each.operands):
                     if operand in mapping:
-                        operation.operands[position] = mapping[operand]
-            if loops is not None:
-                maps = [ir.AffineMapAttr.get(indexing_map(strides)) for strides in loops.strides]
-                parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-                body.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
-                body.attributes["iterator_types"] = ir.ArrayAttr.get([parallel] * len(loops.extents))
+                        each.operands[position] = mapping[operand]
             func.ReturnOp([])
     key = f"{starts}{kernel.operation.get_asm(use_local_scope=True)}"
     name = kernels.names.get(key)
@@ -147,10 +179,10 @@ def _outline_one(generic: ir.Operation, kernels: _Kernels) -> None:
         kernel.attributes["sym_name"] = ir.StringAttr.get(name)
     else:
         kernel.operation.erase()
-    with ir.InsertionPoint(generic), generic.location:
+    with ir.InsertionPoint(operation), operation.location:
         pieces = [piece for argument in arguments for piece in argument.pieces]
         func.CallOp([], ir.FlatSymbolRefAttr.get(name), pieces)
-    generic.erase()
+    operation.erase()
 
 
 def _plain(value: ir.Value) -> _Argument:
@@ -208,6 +240,12 @@ def is_constant(value: ir.Value) -> bool:
     """Whether the value is a constant scalar."""
     owner = value.owner
     return not isinstance(owner, ir.Block) and owner.operation.name in ("arith.constant", "complex.constant")
+
+
+def _is_copied(value: ir.Value) -> bool:
+    """Whether a function has its own: a constant, or memory for the time of a call."""
+    owner = value.owner
+    return is_constant(value) or (not isinstance(owner, ir.Block) and owner.operation.name == "memref.alloca")
 
 
 def _alone(passed: list[ir.Value]) -> list[int]:

@@ -28,6 +28,7 @@ from onnx2torch_mlir.engine.compiler import (
     memory,
     passes,
     profiling,
+    rows,
     runtime,
     vector_math,
     windows,
@@ -150,7 +151,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
             packings += integer_contractions.replace(module, weights, places[-1], packings)
         if options.enabled("windows"):
             packings += windows.replace(module, weights, places[-1], packings)
-        aliases |= kernels.outline(module)
+        loops = rows.fuse(module) if options.enabled("rows") else []
+        aliases |= kernels.outline(module, loops)
         sites = profiling.measure(module, marks) if marks is not None else []
     times.stage("outline")
     passes.run(module, "loops", passes.LOOPS, diagnostics)

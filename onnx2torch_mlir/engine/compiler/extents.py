@@ -1,0 +1,76 @@
+"""Which loops have the same length, whatever it is at run time."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, memref
+
+Length: TypeAlias = "int | tuple[Any, ...]"
+"""A number; ("value", a value of type index); or ("size", a memref, its axis)."""
+
+
+def size_of(value: ir.Value, axis: int) -> Length:
+    """The size of a memref along an axis, traced to where it comes from."""
+    type_ = ir.MemRefType(value.type)
+    if not type_.is_dynamic_dim(axis):
+        return int(type_.shape[axis])
+    owner = value.owner
+    if not isinstance(owner, ir.Block):
+        operation = owner.operation
+        varying = sum(type_.is_dynamic_dim(before) for before in range(axis))
+        if operation.name == "memref.alloc":
+            return _traced(operation.operands[varying])
+        if operation.name == "memref.expand_shape":
+            return _traced(operation.operands[1 + varying])
+        if operation.name == "memref.cast":
+            return size_of(operation.operands[0], axis)
+    return ("size", value, axis)
+
+
+def _traced(value: ir.Value) -> Length:
+    owner = value.owner
+    if not isinstance(owner, ir.Block) and owner.operation.name == "memref.dim":
+        axis = owner.operation.operands[1].owner
+        if not isinstance(axis, ir.Block) and axis.operation.name == "arith.constant":
+            return size_of(owner.operation.operands[0], ir.IntegerAttr(axis.operation.attributes["value"]).value)
+    return ("value", value)
+
+
+def emitted(length: Length) -> ir.Value:
+    """The length as a value of type index, at the insertion point."""
+    if isinstance(length, int):
+        return index(length)
+    if length[0] == "value":
+        return length[1]
+    return memref.DimOp(length[1], index(length[2])).result
+
+
+def index(number: int) -> ir.Value:
+    """A constant of type index."""
+    value: ir.Value = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), number)).result
+    return value
+
+
+class Equal:
+    """Classes of lengths that are equal because loops run over all of them at once."""
+
+    def __init__(self) -> None:
+        self._parent: dict[Length, Length] = {}
+
+    def find(self, length: Length) -> Length:
+        """What stands for the class of ``length``: its number, if it has one."""
+        while length in self._parent:
+            length = self._parent[length]
+        return length
+
+    def join(self, one: Length, other: Length) -> None:
+        """Both are equal."""
+        first, second = self.find(one), self.find(other)
+        if first == second:
+            return
+        if isinstance(first, int):
+            first, second = second, first
+        if not isinstance(first, int):
+            self._parent[first] = second

@@ -1,0 +1,123 @@
+"""Loop nests on memrefs as data: what each reads and writes, and which element of which buffer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+
+from onnx2torch_mlir.engine.compiler.extents import Equal, Length, size_of
+from onnx2torch_mlir.engine.compiler.loop_order import accesses, coefficient, iterators
+from onnx2torch_mlir.engine.compiler.walks import is_memref, nested, root_of
+
+
+@dataclass(frozen=True)
+class Place:
+    """An operand: its indexing map's results, and the element of the buffer it views, where that can be told."""
+
+    value: ir.Value
+    results: tuple[ir.AffineExpr, ...]
+    written: bool
+    read: bool
+    root: ir.Value | None
+    indices: tuple[ir.AffineExpr, ...] | None
+    """Along the axes of ``root``; None where ``value`` is another kind of view."""
+
+
+@dataclass
+class Nest:
+    """A ``linalg.generic`` on memrefs."""
+
+    operation: ir.Operation
+    reductions: list[bool]
+    places: list[Place]
+    lengths: list[Length] = field(default_factory=list)
+
+    @property
+    def buffers(self) -> list[Place]:
+        """The places in memory."""
+        return [place for place in self.places if place.root is not None]
+
+    @property
+    def parallel(self) -> int:
+        """How many loops come before the first that reduces."""
+        return self.reductions.index(True) if any(self.reductions) else len(self.reductions)
+
+
+def nest_of(generic: ir.Operation, equal: Equal) -> Nest | None:
+    """The nest of a generic, its lengths entered into ``equal``; None if a loop's length is no operand's size."""
+    reductions = iterators(generic)
+    block = generic.regions[0].blocks[0]
+    places = []
+    for number, (value, access) in enumerate(zip(generic.operands, accesses(generic), strict=True)):
+        read = bool(list(block.arguments[number].uses))
+        results = tuple(access.map.results)
+        root, indices = (root_of(value), _indices(value, results)) if is_memref(value.type) else (None, None)
+        places.append(Place(value, results, access.written, read, root, indices))
+    nest = Nest(generic, reductions, places)
+    for dim in range(len(reductions)):
+        found = [
+            size_of(place.value, axis)
+            for place in nest.buffers
+            for axis, result in enumerate(place.results)
+            if isinstance(result, ir.AffineDimExpr) and result.position == dim
+        ]
+        if not found:
+            return None
+        for other in found[1:]:
+            equal.join(found[0], other)
+        nest.lengths.append(found[0])
+    return nest
+
+
+def _indices(value: ir.Value, results: tuple[ir.AffineExpr, ...]) -> tuple[ir.AffineExpr, ...] | None:
+    """The indices in the buffer that ``value`` views, if it only adds or drops axes of size 1."""
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in (
+        "memref.expand_shape",
+        "memref.collapse_shape",
+        "memref.cast",
+    ):
+        operation = value.owner.operation
+        source = ir.MemRefType(operation.operands[0].type)
+        if operation.name == "memref.expand_shape":
+            groups = [
+                [ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(operation.attributes["reassociation"])
+            ]
+            shape = ir.MemRefType(value.type)
+            kept = []
+            for group in groups:
+                long = [axis for axis in group if shape.is_dynamic_dim(axis) or shape.shape[axis] != 1]
+                if len(long) > 1:
+                    return None
+                kept.append((long or group)[0])
+            results = tuple(results[axis] for axis in kept)
+        elif operation.name == "memref.collapse_shape":
+            groups = [
+                [ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(operation.attributes["reassociation"])
+            ]
+            wide: list[ir.AffineExpr] = [ir.AffineConstantExpr.get(0)] * source.rank
+            for result, group in zip(results, groups, strict=True):
+                long = [axis for axis in group if source.is_dynamic_dim(axis) or source.shape[axis] != 1]
+                if len(long) > 1:
+                    return None
+                wide[(long or group)[0]] = result
+            results = tuple(wide)
+        value = operation.operands[0]
+    owner = value.owner
+    viewed = not isinstance(owner, ir.Block) and value != root_of(value)
+    return None if viewed else results
+
+
+def is_dense_along(nest: Nest, dim: int) -> bool:
+    """Whether neighbours along ``dim`` are neighbours in memory, or the same element, in every operand."""
+    return all(access.step(dim) in (0, 1) for access in accesses(nest.operation) if access.strides)
+
+
+def uses(expression: ir.AffineExpr, dims: range) -> bool:
+    """Whether an index depends on one of the dims."""
+    return any(coefficient(expression, dim) != 0 for dim in dims)
+
+
+def has_index(nest: Nest) -> bool:
+    """Whether the body asks where it is."""
+    return any(operation.name == "linalg.index" for operation in nested(nest.operation))

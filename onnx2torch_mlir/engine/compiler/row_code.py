@@ -1,0 +1,252 @@
+"""The loop over rows of a group of nests, written out as loops with loads and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch_mlir import ir
+from torch_mlir.dialects import affine, memref, scf
+
+from onnx2torch_mlir.engine.compiler.extents import Equal, emitted, index
+from onnx2torch_mlir.engine.compiler.nests import Nest, Place
+from onnx2torch_mlir.engine.compiler.row_passes import Element, Pass, Step, passes_of
+from onnx2torch_mlir.engine.compiler.walks import block_of, nested, root_of
+
+_ALIGNMENT = 64
+
+_ON_THE_STACK = 4096
+"""Elements: larger rows, and those of unknown size, are allocated."""
+
+
+def write(outer: int, nests: list[Nest], equal: Equal) -> ir.Operation:
+    """Replace ``nests`` by one loop nest where the last of them is; its outermost loop."""
+    last = nests[-1].operation
+    private = _private_buffers(nests)
+    passes = passes_of(outer, nests, equal)
+    with ir.InsertionPoint(last), last.location:
+        writer = _Writer(outer, private, passes, equal)
+        loop = writer.rows(nests[0])
+        for buffer in writer.allocated:
+            memref.DeallocOp(buffer)
+    _remove(nests, private, loop)
+    return loop
+
+
+def _private_buffers(nests: list[Nest]) -> set[ir.Value]:
+    """Allocations of which nothing but the nests knows."""
+    members = {nest.operation for nest in nests}
+    block = block_of(nests[0].operation)
+    found = set()
+    for root in {place.root for nest in nests for place in nest.buffers if place.root is not None}:
+        owner = root.owner
+        fresh = not isinstance(owner, ir.Block) and owner.operation.name == "memref.alloc"
+        if fresh and owner.operation.block == block and _only_used_by(root, members):
+            found.add(root)
+    return found
+
+
+def _only_used_by(value: ir.Value, members: set[ir.Operation]) -> bool:
+    for use in value.uses:
+        user = use.owner.operation
+        if user in members or user.name in ("memref.dealloc", "memref.dim"):
+            continue
+        if not user.name.startswith("memref.") or len(user.results) != 1 or root_of(user.results[0]) != root_of(value):
+            return False
+        if not _only_used_by(user.results[0], members):
+            return False
+    return True
+
+
+class _Writer:
+    """Emits at the insertion point; ``private`` buffers hold one row."""
+
+    def __init__(self, outer: int, private: set[ir.Value], passes: list[Pass], equal: Equal) -> None:
+        self.outer = outer
+        self.passes = passes
+        self.equal = equal
+        self.allocated: list[ir.Value] = []
+        self._kept = self._passed_on(private)
+        self._scratch = {root: self._row_of(root) for root in private if root not in self._kept}
+        lengths = {length for one in passes for length in one.lengths}
+        self._zero, self._one = index(0), index(1)
+        self._lengths = {length: emitted(length) for length in lengths}
+
+    def rows(self, first: Nest) -> ir.Operation:
+        """The loops over rows with all passes inside; the outermost one."""
+        bounds = [emitted(self.equal.find(length)) for length in first.lengths[: self.outer]]
+
+        def loop(level: int, row: list[ir.Value]) -> ir.Operation | None:
+            if level == self.outer:
+                for one in self.passes:
+                    self._pass(one, row)
+                return None
+            made = scf.ForOp(self._zero, bounds[level], self._one)
+            with ir.InsertionPoint(made.body):
+                loop(level + 1, [*row, made.induction_variable])
+                scf.YieldOp([])
+            operation: ir.Operation = made.operation
+            return operation
+
+        made = loop(0, [])
+        assert made is not None
+        return made
+
+    def _passed_on(self, private: set[ir.Value]) -> set[ir.Value]:
+        """Private buffers whose elements are only needed in the turn that computes them: no memory at all."""
+        found = set()
+        for root in private:
+            touched = [
+                (number, step, place)
+                for number, one in enumerate(self.passes)
+                for step in one.steps
+                for place in step.nest.buffers
+                if place.root == root
+            ]
+            once = len({number for number, _, _ in touched}) == 1 and all(step.is_one_per_turn(p) for _, step, p in touched)
+            first = touched[0][1]
+            if once and not any(place.read and place.root == root for place in first.nest.buffers):
+                found.add(root)
+        return found
+
+    def _row_of(self, root: ir.Value) -> ir.Value:
+        whole = ir.MemRefType(root.type)
+        shape = list(whole.shape)[self.outer :]
+        type_ = ir.MemRefType.get(shape, whole.element_type)
+        dynamic = [axis for axis in range(self.outer, whole.rank) if whole.is_dynamic_dim(axis)]
+        elements = 1
+        for size in shape:
+            elements *= size
+        if not dynamic and elements <= _ON_THE_STACK:
+            return memref.AllocaOp(type_, [], [], alignment=_ALIGNMENT).result
+        before = sum(whole.is_dynamic_dim(axis) for axis in range(self.outer))
+        sizes = list(root.owner.operation.operands)[before : before + len(dynamic)]
+        buffer: ir.Value = memref.AllocOp(type_, sizes, []).result
+        self.allocated.append(buffer)
+        return buffer
+
+    def _pass(self, one: Pass, row: list[ir.Value]) -> None:
+        bounds = [self._lengths[length] for length in one.lengths]
+
+        def loop(level: int, here: list[ir.Value]) -> None:
+            if level == len(bounds):
+                self._turn(one.steps, here, {})
+                return
+            running = [
+                (step, place)
+                for step in one.steps
+                if level == len(bounds) - 1 and step.reduces_innermost()
+                for place in step.nest.places
+                if place.written
+            ]
+            # Not a position of the innermost loop is read here: what it adds up to does not depend on it.
+            initial = [self._load(step, place, [*here, self._zero]) for step, place in running]
+            made = scf.ForOp(self._zero, bounds[level], self._one, initial)
+            with ir.InsertionPoint(made.body):
+                inner = [*here, made.induction_variable]
+                if level < len(bounds) - 1:
+                    loop(level + 1, inner)
+                    scf.YieldOp([])
+                else:
+                    sums = {id(place): value for (_, place), value in zip(running, made.inner_iter_args, strict=True)}
+                    scf.YieldOp(self._turn(one.steps, inner, sums))
+            for (step, place), total in zip(running, made.results, strict=True):
+                self._store(step, place, total, [*here, self._zero])
+
+        loop(0, row)
+
+    def _turn(self, steps: list[Step], here: list[ir.Value], sums: dict[int, ir.Value]) -> list[ir.Value]:
+        """The bodies of the steps at one place of the loops; the running values after it."""
+        known: dict[Element, ir.Value] = {}
+        after = []
+        for step in steps:
+            block = step.nest.operation.regions[0].blocks[0]
+            given: list[ir.Value | None] = []
+            for place in step.nest.places:
+                if id(place) in sums:
+                    given.append(sums[id(place)])
+                elif not place.read:
+                    given.append(None)
+                elif place.root is None:
+                    given.append(place.value)
+                elif step.element(place) in known:
+                    given.append(known[step.element(place)])
+                else:
+                    given.append(self._load(step, place, here))
+            results = _copied(block, given, self._positions(step, here))
+            for place, value in zip([p for p in step.nest.places if p.written], results, strict=True):
+                if id(place) in sums:
+                    after.append(value)
+                    continue
+                known[step.element(place)] = value
+                if place.root not in self._kept:
+                    self._store(step, place, value, here)
+        return after
+
+    def _positions(self, step: Step, here: list[ir.Value]) -> Callable[[int], ir.Value]:
+        loops = [*range(self.outer), *step.inside]
+        return lambda dim: here[loops.index(dim)] if dim in loops else self._zero
+
+    def _at(self, step: Step, place: Place, here: list[ir.Value]) -> tuple[ir.Value, list[ir.Value]]:
+        scratch = self._scratch.get(place.root) if place.root is not None else None
+        if scratch is not None and place.indices is not None:
+            return scratch, [_applied(e, here) for e in step.expressions(place.indices[self.outer :])]
+        return place.value, [_applied(e, here) for e in step.expressions(place.results)]
+
+    def _load(self, step: Step, place: Place, here: list[ir.Value]) -> ir.Value:
+        value: ir.Value = memref.LoadOp(*self._at(step, place, here)).result
+        return value
+
+    def _store(self, step: Step, place: Place, value: ir.Value, here: list[ir.Value]) -> None:
+        memref.StoreOp(value, *self._at(step, place, here))
+
+
+def _applied(expression: ir.AffineExpr, here: list[ir.Value]) -> ir.Value:
+    if isinstance(expression, ir.AffineDimExpr):
+        return here[expression.position]
+    if isinstance(expression, ir.AffineConstantExpr):
+        return index(expression.value)
+    value: ir.Value = affine.AffineApplyOp(ir.AffineMap.get(len(here), 0, [expression]), here).result
+    return value
+
+
+def _copied(block: ir.Block, given: list[ir.Value | None], position: Callable[[int], ir.Value]) -> list[ir.Value]:
+    """Copy the operations of a body; what it yields there."""
+    mapping = {argument: value for argument, value in zip(block.arguments, given, strict=True) if value is not None}
+    operations = [operation.operation for operation in block.operations]
+    for operation in operations[:-1]:
+        if operation.name == "linalg.index":
+            mapping[operation.results[0]] = position(ir.IntegerAttr(operation.attributes["dim"]).value)
+            continue
+        copy = operation.clone().operation
+        for inside in (copy, *nested(copy)):
+            for number, operand in enumerate(inside.operands):
+                if operand in mapping:
+                    inside.operands[number] = mapping[operand]
+        mapping.update(zip(operation.results, copy.results, strict=True))
+    return [mapping.get(value, value) for value in operations[-1].operands]
+
+
+def _remove(nests: list[Nest], private: set[ir.Value], loop: ir.Operation) -> None:
+    """Erase the nests and what only they used; buffers that were freed between them are freed after the loop."""
+    roots = {place.root for nest in nests for place in nest.buffers if place.root is not None}
+    for nest in nests:
+        nest.operation.erase()
+    for root in roots:
+        for use in list(root.uses):
+            user = use.owner.operation
+            if user.name == "memref.dealloc" and user.block == loop.block:
+                if root in private:
+                    user.erase()
+                elif user.is_before_in_block(loop):
+                    user.move_after(loop)
+    for root in private:
+        _erase_unused(root)
+
+
+def _erase_unused(value: ir.Value) -> None:
+    for use in list(value.uses):
+        user = use.owner.operation
+        if len(user.results) == 1 and user.name != "memref.dim":
+            _erase_unused(user.results[0])
+    if not list(value.uses):
+        value.owner.operation.erase()

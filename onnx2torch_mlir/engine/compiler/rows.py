@@ -1,0 +1,144 @@
+"""Nests over the same rows become one loop over rows: softmax, norms, and whatever else lies around a reduction.
+
+A row is what the loops inside the shared outer parallel loops run over. One row after another goes through all nests of a
+group while it lies in the nearest cache; buffers that only the group uses hold one row instead of all. Which nests share a pass
+over the row says row_passes.py, the code is written by row_code.py. What does not fit stays a nest of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+
+from onnx2torch_mlir.engine.compiler import row_code
+from onnx2torch_mlir.engine.compiler.extents import Equal, Length
+from onnx2torch_mlir.engine.compiler.kernels import distinct, relax_sums
+from onnx2torch_mlir.engine.compiler.nests import Nest, Place, is_dense_along, nest_of, uses
+from onnx2torch_mlir.engine.compiler.walks import functions, nested, symbol
+
+_FEWEST = 8
+"""Rows of fewer elements gain nothing: loops over them do not vectorise."""
+
+_MOST_BUFFERS = 24
+
+_HARMLESS = (
+    *("memref.alloc", "memref.dealloc", "memref.dim", "memref.expand_shape", "memref.collapse_shape", "memref.cast"),
+    *("memref.subview", "memref.reinterpret_cast", "memref.transpose", "memref.get_global"),
+    *("builtin.unrealized_conversion_cast", "llvm.mlir.poison", "llvm.insertvalue", "llvm.getelementptr"),
+)
+"""What may lie between the nests of a group, besides arithmetic: it neither reads nor writes elements."""
+
+
+@dataclass
+class Group:
+    """Nests over the same ``outer`` loops, one after the other in a block."""
+
+    outer: int
+    rows: list[Length]
+    nests: list[Nest] = field(default_factory=list)
+
+
+def fuse(module: ir.Module) -> list[ir.Operation]:
+    """Fuse the nests of @main (on memrefs, named operations generalized); the loops over rows that they became."""
+    (main,) = (f for f in functions(module) if symbol(f) == "main")
+    blocks: dict[ir.Block, None] = {}
+    for operation in nested(main):
+        if operation.name == "linalg.generic":
+            blocks[operation.block] = None
+    return [loop for block in blocks for run in _runs(block) for loop in _fuse_run(run)]
+
+
+def _runs(block: ir.Block) -> list[list[ir.Operation]]:
+    """The generics of a block that nothing else which touches memory separates."""
+    runs: list[list[ir.Operation]] = [[]]
+    for view in list(block.operations):
+        operation = view.operation
+        if operation.name == "linalg.generic":
+            runs[-1].append(operation)
+        elif operation.name not in _HARMLESS and not operation.name.startswith(("arith.", "math.")):
+            runs.append([])
+    return [run for run in runs if len(run) > 1]
+
+
+def _fuse_run(run: list[ir.Operation]) -> list[ir.Operation]:
+    equal = Equal()
+    nests = [nest_of(generic, equal) for generic in run]
+    loops: list[ir.Operation] = []
+    start = 0
+    while start < len(nests):
+        group = _group_from(nests, start, equal)
+        if group is None:
+            start += 1
+            continue
+        for nest in group.nests:
+            relax_sums(nest.operation)
+        loops.append(row_code.write(group.outer, group.nests, equal))
+        start += len(group.nests)
+    return loops
+
+
+def _group_from(nests: list[Nest | None], start: int, equal: Equal) -> Group | None:
+    """The longest group that begins with nest ``start``, if it is worth it."""
+    seed = next((n for n in nests[start:] if n is None or any(n.reductions)), None)
+    if seed is None or seed.parallel == 0:
+        return None
+    group = Group(seed.parallel, [equal.find(length) for length in seed.lengths[: seed.parallel]])
+    for nest in nests[start:]:
+        if nest is None or not _fits(nest, group, equal) or not _may_join(nest, group):
+            break
+        group.nests.append(nest)
+    return group if seed in group.nests and len(group.nests) > 1 and _is_long(group, equal) else None
+
+
+def _is_long(group: Group, equal: Equal) -> bool:
+    longest = 1
+    for nest in group.nests:
+        count = 1
+        for length in nest.lengths[group.outer :]:
+            found = equal.find(length)
+            count *= found if isinstance(found, int) else _FEWEST
+        longest = max(longest, count)
+    return longest >= _FEWEST
+
+
+def _fits(nest: Nest, group: Group, equal: Equal) -> bool:
+    """Whether the nest's outer loops are those of the group, and what is inside runs along memory."""
+    if nest.parallel < group.outer or len(nest.operation.results):
+        return False
+    if any(equal.find(length) != row for length, row in zip(nest.lengths, group.rows, strict=False)):
+        return False
+    plain = all(
+        isinstance(result, ir.AffineDimExpr | ir.AffineConstantExpr) for place in nest.buffers for result in place.results
+    )
+    if not plain or any(place.written and place.root is None for place in nest.places):
+        return False
+    inside = [dim for dim in range(group.outer, len(nest.lengths)) if equal.find(nest.lengths[dim]) != 1]
+    if inside and not is_dense_along(nest, inside[-1]):
+        return False
+    everywhere = set(range(len(nest.lengths)))
+    return not any(nest.reductions) or any(
+        {result.position for result in place.results if isinstance(result, ir.AffineDimExpr)} == everywhere
+        for place in nest.places
+        if not place.written
+    )
+
+
+def _may_join(nest: Nest, group: Group) -> bool:
+    """Whether each row of the group depends on the same row of what the group writes, and on nothing else it writes."""
+    every = [place for member in (*group.nests, nest) for place in member.buffers]
+    written = {place.root for place in every if place.written}
+    roots = {place.root for place in every}
+    if len(roots) > _MOST_BUFFERS:
+        return False
+    return all(_is_by_row(place, group.outer) for place in every if place.root in written) and all(
+        distinct(one, other) for one in written for other in roots if one != other
+    )
+
+
+def _is_by_row(place: Place, outer: int) -> bool:
+    indices = place.indices
+    if indices is None or len(indices) < outer:
+        return False
+    own = all(isinstance(e, ir.AffineDimExpr) and e.position == dim for dim, e in enumerate(indices[:outer]))
+    return own and not any(uses(expression, range(outer)) for expression in indices[outer:])
