@@ -15,6 +15,7 @@ from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine.compiler import (
     arguments,
     assertions,
+    borders,
     brain_floats,
     channels_last,
     contractions,
@@ -116,6 +117,7 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
             channels_last.carry(module)
         fusion.read_in_place(module)
         fusion.fuse_pointwise(module)
+        borders.fill_borders(module)
         _protect_arguments(module)
     passes.run(module, "simplification after fusion", passes.SIMPLIFY, diagnostics)
     with passes.findings_of("destinations", diagnostics):

@@ -1,0 +1,108 @@
+"""Padding writes each element once: what is padded into the middle, the value into the border around it.
+
+Bufferization would fill all of the result first. The border is cut into slabs, two for each padded dim, that fill in place.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg, tensor
+
+from onnx2torch_mlir.engine.compiler.walks import functions, nested
+
+
+def fill_borders(module: ir.Module) -> None:
+    """Replace every ``tensor.pad`` of @main with one value by the filled slabs around what is padded."""
+    (main,) = functions(module)
+    for operation in list(nested(main)):
+        if operation.name == "tensor.pad" and _value(operation) is not None:
+            _replace(operation)
+
+
+def _value(pad: ir.Operation) -> ir.Value | None:
+    """What is around, if it does not depend on the place."""
+    (terminator,) = list(pad.regions[0].blocks[0].operations)[-1:]
+    value: ir.Value = terminator.operation.operands[0]
+    inside = len(list(pad.regions[0].blocks[0].operations)) > 1 or value in list(pad.regions[0].blocks[0].arguments)
+    return None if inside else value
+
+
+class _Size:
+    """A size that is known or a value of type index."""
+
+    def __init__(self, known: int | None, value: ir.Value | None = None) -> None:
+        self.known, self.value = known, value
+
+    def plus(self, other: _Size) -> _Size:
+        if self.known is not None and other.known is not None:
+            return _Size(self.known + other.known)
+        return _Size(None, arith.AddIOp(self.index(), other.index()).result)
+
+    def index(self) -> ir.Value:
+        if self.value is None:
+            self.value = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), self.known)).result
+        return self.value
+
+
+def _replace(pad: ir.Operation) -> None:
+    source, result = pad.operands[0], pad.results[0]
+    from_, to = ir.RankedTensorType(source.type), ir.RankedTensorType(result.type)
+    around = _value(pad)
+    with ir.InsertionPoint(pad), pad.location:
+        low, high = (_widths(pad, name, first) for name, first in (("static_low", 1), ("static_high", 1 + _dynamic(pad))))
+        inner = [_Size(None, _dim(source, d)) if from_.is_dynamic_dim(d) else _Size(from_.shape[d]) for d in range(from_.rank)]
+        ends = [a.plus(b) for a, b in zip(low, inner, strict=True)]
+        outer = [
+            end.plus(width) if to.is_dynamic_dim(d) else _Size(to.shape[d])
+            for d, (end, width) in enumerate(zip(ends, high, strict=True))
+        ]
+        zero = _Size(0)
+        whole = ir.Operation.create(
+            "tensor.empty", [to], [size.index() for d, size in enumerate(outer) if to.is_dynamic_dim(d)]
+        ).results[0]
+        for dim in range(to.rank):
+            for start, width in ((zero, low[dim]), (ends[dim], high[dim])):
+                if width.known == 0:
+                    continue
+                offsets = [*low[:dim], start, *[zero] * (to.rank - dim - 1)]
+                sizes = [*inner[:dim], width, *outer[dim + 1 :]]
+                slab = _slice("tensor.extract_slice", None, whole, offsets, sizes)
+                filled = linalg.fill(around, outs=[slab])
+                whole = _slice("tensor.insert_slice", filled, whole, offsets, sizes)
+        whole = _slice("tensor.insert_slice", source, whole, low, inner)
+    result.replace_all_uses_with(whole)
+    pad.erase()
+
+
+def _dynamic(pad: ir.Operation) -> int:
+    return list(ir.DenseI64ArrayAttr(pad.attributes["static_low"])).count(ir.ShapedType.get_dynamic_size())
+
+
+def _widths(pad: ir.Operation, name: str, first: int) -> list[_Size]:
+    given = iter(list(pad.operands)[first:])
+    dynamic = ir.ShapedType.get_dynamic_size()
+    return [
+        _Size(None, next(given)) if width == dynamic else _Size(width) for width in ir.DenseI64ArrayAttr(pad.attributes[name])
+    ]
+
+
+def _dim(value: ir.Value, dim: int) -> ir.Value:
+    index = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), dim)).result
+    return tensor.DimOp(value, index).result
+
+
+def _slice(name: str, part: ir.Value | None, whole: ir.Value, offsets: list[_Size], sizes: list[_Size]) -> ir.Value:
+    dynamic = ir.ShapedType.get_dynamic_size()
+    lists = [[dynamic if size.known is None else size.known for size in group] for group in (offsets, sizes)]
+    values = [[size.index() for size in group if size.known is None] for group in (offsets, sizes)]
+    operands = [*([] if part is None else [part]), whole]
+    element = ir.RankedTensorType(whole.type).element_type
+    type_ = ir.RankedTensorType.get(lists[1], element) if part is None else whole.type
+    counts = [*[1] * len(operands), *map(len, values), 0]
+    attributes = {
+        "static_offsets": ir.DenseI64ArrayAttr.get(lists[0]),
+        "static_sizes": ir.DenseI64ArrayAttr.get(lists[1]),
+        "static_strides": ir.DenseI64ArrayAttr.get([1] * len(sizes)),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get(counts),
+    }
+    return ir.Operation.create(name, [type_], [*operands, *values[0], *values[1]], attributes).results[0]
