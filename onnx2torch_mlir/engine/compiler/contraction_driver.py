@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnx2torch_mlir.engine.compiler.register_tile import tile_name, tile_types
+from onnx2torch_mlir.engine.compiler.register_tile import TILES_THAT_ASK, tile_name, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
@@ -131,15 +131,25 @@ def _tile_loop(unit: VectorUnit, segments: int) -> str:
         "%none = arith.constant 0 : i64",
         "%two = arith.constant 2 : i64",
         f"%height = arith.constant {unit.rows} : i64",
+        f"%size0 = arith.constant {unit.columns * _BYTES} : i64",
+        *(f"%size{i + 1} = arith.muli %size{i}, %n{i} : i64" for i in range(segments)),
+        f"%asking = arith.constant {TILES_THAT_ASK} : i64",
+        f"%part = arith.divui %size{segments}, %asking : i64",
+        f"%following = llvm.getelementptr %b[%size{segments}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        f"%most_asked = arith.constant {TILES_THAT_ASK - 1} : i64",
         "scf.for %i = %none to %m step %height : i64 {",
         "%rest = arith.subi %m, %i : i64",
         "%count = arith.minsi %rest, %height : i64",
         "%entry = arith.muli %i, %two : i64",
         "%rows = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        "%tile = arith.divui %i, %height : i64",
+        "%turn = arith.minui %tile, %most_asked : i64",
+        "%asked = arith.muli %turn, %part : i64",
+        "%next = llvm.getelementptr %following[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "%which = arith.index_cast %count : i64 to index",
         "scf.index_switch %which",
     ]
-    given = ", ".join(["%a", "%rows", "%b", "%c", "%columns", "%add", *(f"%{name}" for name in sizes)])
+    given = ", ".join(["%a", "%rows", "%b", "%c", "%next", "%columns", "%add", *(f"%{name}" for name in sizes)])
     types = ", ".join(tile_types(segments))
     for rows in range(1, unit.rows + 1):
         head = f"case {rows}" if rows < unit.rows else "default"

@@ -10,6 +10,8 @@ from __future__ import annotations
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _UNROLLED = 4
+TILES_THAT_ASK = 4
+"""Tiles of a panel that together ask for the next panel, each for a part: it comes from memory."""
 _AHEAD = 12
 """Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
 
@@ -23,11 +25,11 @@ def tile_types(segments: int) -> list[str]:
     """The types of a tile's arguments.
 
     The left operand; the table of its rows, from the tile's first (each the byte offset of a row of the left operand, and
-    of one of the result); the packed columns; the result at the first column; how many columns there are to store; whether
-    to add to what the result holds. Then for each segment its count and, but for the innermost, its step in bytes in the left
-    operand.
+    of one of the result); the packed columns; the result at the first column; the columns that this tile is to ask for on
+    behalf of the tiles of the next panel; how many columns there are to store; whether to add to what the result holds. Then
+    for each segment its count and, but for the innermost, its step in bytes in the left operand.
     """
-    return ["!llvm.ptr"] * 4 + ["i64", "i1"] + ["i64"] * (2 * segments - 1)
+    return ["!llvm.ptr"] * 5 + ["i64", "i1"] + ["i64"] * (2 * segments - 1)
 
 
 def tile(unit: VectorUnit, segments: int, rows: int) -> str:
@@ -48,7 +50,8 @@ class _Tile:
 
     def text(self) -> str:
         counts = [f"%n{i}: i64" + (f", %s{i}: i64" if i < self.segments - 1 else "") for i in range(self.segments)]
-        head = ["%a: !llvm.ptr", "%rows: !llvm.ptr", "%b: !llvm.ptr", "%c: !llvm.ptr", "%columns: i64", "%add: i1", *counts]
+        pointers = [f"%{name}: !llvm.ptr" for name in ("a", "rows", "b", "c", "next")]
+        head = [*pointers, "%columns: i64", "%add: i1", *counts]
         self.emit(f"func.func private @{tile_name(self.segments, self.rows)}({', '.join(head)}) {{")
         self.emit("%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64")
         self.emit(f"%zero = arith.constant dense<0.0> : {self.vector}")
@@ -128,6 +131,13 @@ class _Tile:
             f"%by = arith.constant {_UNROLLED} : i64",
             f"%rest = arith.remui {count}, %by : i64",
             f"%whole = arith.subi {count}, %rest : i64",
+            f"%far = llvm.ptrtoint {b} : !llvm.ptr to i64",
+            "%start_b = llvm.ptrtoint %b : !llvm.ptr to i64",
+            "%gone = arith.subi %far, %start_b : i64",
+            f"%quarter = arith.constant {TILES_THAT_ASK} : i64",
+            "%asked = arith.divui %gone, %quarter : i64",
+            "%next_here = llvm.getelementptr %next[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+            f"%line = arith.constant {self.unit.columns * 4 // TILES_THAT_ASK} : i64",
         )
         sums = self._steps("u", "%none", "%whole", "%by", _UNROLLED, rows, sums, b)
         sums = self._steps("v", "%whole", count, "%one", 1, rows, sums, b)
@@ -152,17 +162,27 @@ class _Tile:
         )
         for number, row in enumerate(rows):
             self.emit(f"%{tag}a{number} = llvm.getelementptr {row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
+        if unrolled > 1:
+            self.emit(
+                f"%{tag}line = arith.muli %{tag}k, %line : i64",
+                f"%{tag}next = llvm.getelementptr %next_here[%{tag}line] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+                *self._ask(f"%{tag}next"),
+            )
         for turn in range(unrolled):
             held = self._step(f"{tag}{turn}", tag, turn, held)
         self.emit(f"scf.yield {', '.join(held)} : {kinds}", "}")
         return [f"%{tag}r#{i}" for i in range(len(sums))]
+
+    @staticmethod
+    def _ask(place: str) -> list[str]:
+        return [f'"llvm.intr.prefetch"({place}) <{{cache = 1 : i32, hint = 3 : i32, rw = 0 : i32}}> : (!llvm.ptr) -> ()']
 
     def _step(self, name: str, tag: str, turn: int, sums: list[str]) -> list[str]:
         lanes, vector = self.unit.lanes, self.vector
         ahead = (turn + _AHEAD) * 2 * lanes
         self.emit(
             f"%{name}ahead = llvm.getelementptr %{tag}b[{ahead}] : (!llvm.ptr) -> !llvm.ptr, f32",
-            f'"llvm.intr.prefetch"(%{name}ahead) <{{cache = 1 : i32, hint = 3 : i32, rw = 0 : i32}}> : (!llvm.ptr) -> ()',
+            *self._ask(f"%{name}ahead"),
         )
         for half in range(2):
             place = turn * 2 * lanes + half * lanes
