@@ -82,7 +82,7 @@ def test_one_code_for_all_sizes(dtypes):
     body = contraction(TURNED if turned else MATRIX, dtypes, shapes, (3, -7), sizes=[(0, 0), (1, 0 if turned else 1)])
     inputs = [(dtype, shape) for dtype, shape in zip(dtypes, shapes[:2], strict=True)]
     code = engine.compile(program(body, inputs, [(I32, shapes[2])]))
-    for m, n, count in [*SIZES, (13, 37, 2051), (200, 40, 600)]:
+    for m, n, count in [*SIZES, (13, 37, 2051), (200, 40, 600), (5, 9, 29), (3, 9, 11)]:
         x, y = codes(dtypes[0], m, count), codes(dtypes[1], count, n)
         found = code.run([x, np.ascontiguousarray(y.T) if turned else y])[0]
         np.testing.assert_array_equal(found, (x.astype(np.int32) - 3) @ (y.astype(np.int32) + 7))

@@ -62,7 +62,7 @@ def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
     counts = {count for kind in kinds for count in (kind.rows, kind.columns, kind.sums)}
     texts = [_places(count) for count in sorted(counts)]
     texts += [tile(unit, rows) for rows in range(1, unit.rows + 1)]
-    texts += [integer_packing.rows(unit), integer_packing.columns(unit), _products(unit)]
+    texts += [integer_packing.rows(), integer_packing.columns(unit), _products(unit)]
     texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
     return "\n".join(texts)
 

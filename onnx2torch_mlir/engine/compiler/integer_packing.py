@@ -12,28 +12,34 @@ from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 _CHUNK = 16
 
 
-def rows(unit: VectorUnit) -> str:
+def rows() -> str:
     """@o2m_pairs_of_rows: ``m`` rows side by side, each of ``k`` numbers, 0 after an odd last one.
 
     Arguments: to, the operand, the table of rows, m, the table along the sum, k, how many neighbours along the sum lie
     side by side (of which k is a multiple), flip, bias.
     """
-    bytes_, words = f"vector<{_CHUNK}xi8>", f"vector<{_CHUNK}xi16>"
-    return f"""
+    # What is left of neighbours after whole chunks is done by a vector that ends with them, again for some.
+    return f"""{"".join(map(_widened, (_CHUNK, 8, 4, 1)))}
   func.func private @o2m_pairs_of_rows(%to: !llvm.ptr, %a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %along: !llvm.ptr, %k: i64,
       %run: i64, %flip: i8, %bias: i16) {{
     %none = arith.constant 0 : i64
     %one = arith.constant 1 : i64
     %two = arith.constant 2 : i64
     %chunk = arith.constant {_CHUNK} : i64
+    %four = arith.constant 4 : i64
+    %eight = arith.constant 8 : i64
     %nothing = arith.constant 0 : i16
-    %flips = vector.broadcast %flip : i8 to {bytes_}
-    %biases = vector.broadcast %bias : i16 to {words}
     %odd = arith.remui %k, %two : i64
     %is_odd = arith.cmpi ne, %odd, %none : i64
     %far = arith.addi %k, %odd : i64
     %rest = arith.remui %run, %chunk : i64
     %whole = arith.subi %run, %rest : i64
+    %is_ragged = arith.cmpi ne, %rest, %none : i64
+    %is_long = arith.cmpi sgt, %rest, %eight : i64
+    %has_half = arith.cmpi sge, %run, %eight : i64
+    %has_quarter = arith.cmpi sge, %run, %four : i64
+    %last8 = arith.subi %run, %eight : i64
+    %last4 = arith.subi %run, %four : i64
     scf.for %i = %none to %m step %one : i64 {{
       %ti = arith.muli %i, %two : i64
       %pi = llvm.getelementptr %table[%ti] : (!llvm.ptr, i64) -> !llvm.ptr, i64
@@ -50,20 +56,32 @@ def rows(unit: VectorUnit) -> str:
         scf.for %t = %none to %whole step %chunk : i64 {{
           %from = llvm.getelementptr %as[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i8
           %into = llvm.getelementptr %ds[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i16
-          %v = llvm.load %from {{alignment = 1 : i64}} : !llvm.ptr -> {bytes_}
-          %f = arith.xori %v, %flips : {bytes_}
-          %w = arith.extui %f : {bytes_} to {words}
-          %n = arith.subi %w, %biases : {words}
-          llvm.store %n, %into {{alignment = 2 : i64}} : {words}, !llvm.ptr
+          func.call @o2m_widened_{_CHUNK}(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
         }}
-        scf.for %t = %whole to %run step %one : i64 {{
-          %from = llvm.getelementptr %as[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-          %into = llvm.getelementptr %ds[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i16
-          %v = llvm.load %from : !llvm.ptr -> i8
-          %f = arith.xori %v, %flip : i8
-          %w = arith.extui %f : i8 to i16
-          %n = arith.subi %w, %bias : i16
-          llvm.store %n, %into : i16, !llvm.ptr
+        scf.if %is_ragged {{
+          scf.if %has_half {{
+            scf.if %is_long {{
+              %from = llvm.getelementptr %as[%whole] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+              %into = llvm.getelementptr %ds[%whole] : (!llvm.ptr, i64) -> !llvm.ptr, i16
+              func.call @o2m_widened_8(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+            }}
+            %from = llvm.getelementptr %as[%last8] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+            %into = llvm.getelementptr %ds[%last8] : (!llvm.ptr, i64) -> !llvm.ptr, i16
+            func.call @o2m_widened_8(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+          }} else {{
+            scf.if %has_quarter {{
+              func.call @o2m_widened_4(%as, %ds, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+              %from = llvm.getelementptr %as[%last4] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+              %into = llvm.getelementptr %ds[%last4] : (!llvm.ptr, i64) -> !llvm.ptr, i16
+              func.call @o2m_widened_4(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+            }} else {{
+              scf.for %t = %none to %run step %one : i64 {{
+                %from = llvm.getelementptr %as[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+                %into = llvm.getelementptr %ds[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i16
+                func.call @o2m_widened_1(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+              }}
+            }}
+          }}
         }}
       }}
       scf.if %is_odd {{
@@ -71,6 +89,22 @@ def rows(unit: VectorUnit) -> str:
         llvm.store %nothing, %last : i16, !llvm.ptr
       }}
     }}
+    return
+  }}"""
+
+
+def _widened(count: int) -> str:
+    """@o2m_widened_<count>(from, to, flip, bias): so many bytes."""
+    bytes_, words = f"vector<{count}xi8>", f"vector<{count}xi16>"
+    return f"""
+  func.func private @o2m_widened_{count}(%from: !llvm.ptr, %to: !llvm.ptr, %flip: i8, %bias: i16) {{
+    %flips = vector.broadcast %flip : i8 to {bytes_}
+    %biases = vector.broadcast %bias : i16 to {words}
+    %v = llvm.load %from {{alignment = 1 : i64}} : !llvm.ptr -> {bytes_}
+    %f = arith.xori %v, %flips : {bytes_}
+    %w = arith.extui %f : {bytes_} to {words}
+    %n = arith.subi %w, %biases : {words}
+    llvm.store %n, %to {{alignment = 2 : i64}} : {words}, !llvm.ptr
     return
   }}"""
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _UNROLLED = 2
+_AHEAD = 12
+"""Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
 TYPES = "!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i1, i64"
 """Of a tile's arguments.
 
@@ -120,6 +122,10 @@ def _loop(
     ]
     for turn in range(unrolled):
         name = f"%{tag}{turn}"
+        lines += [
+            f"{name}ahead = llvm.getelementptr %{tag}b[{2 * (turn + _AHEAD) * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
+            f'"llvm.intr.prefetch"({name}ahead) <{{cache = 1 : i32, hint = 3 : i32, rw = 0 : i32}}> : (!llvm.ptr) -> ()',
+        ]
         for half in range(2):
             lines += [
                 f"{name}q{half} = llvm.getelementptr %{tag}b[{(2 * turn + half) * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
