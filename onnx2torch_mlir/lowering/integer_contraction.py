@@ -17,10 +17,7 @@ from onnx2torch_mlir.lowering.convolution import Window, biased, correlation
 from onnx2torch_mlir.lowering.integer_forms import form
 from onnx2torch_mlir.lowering.integer_movement import zero_code
 from onnx2torch_mlir.lowering.operand import Operand, Spec
-from onnx2torch_mlir.lowering.pointwise import pointwise
-from onnx2torch_mlir.lowering.reduction import reduce
 from onnx2torch_mlir.lowering.scaled import Parameter, Scaled, factors_of, readers
-from onnx2torch_mlir.lowering.shapes import reshape
 
 
 def _fit(x: Any, y: Any) -> bool:
@@ -131,14 +128,8 @@ def convolution(
         return None
     window = Window(stride, padding, dilation, transposed, output_padding, groups)
     out = Spec(torch.int32, ctx.spec(node).shape)
-    if weight.zero is None and not transposed:
-        sums = correlation(ctx, x.codes, weight.codes, out, window, around)
-        if x.zero is not None:
-            sums = _corrected(ctx, sums, weight.codes, x.zero)
-    else:
-        # Of a transposed convolution each result meets other taps of the kernel: no one correction serves all.
-        offsets = tuple(None if zero is None else zero.value for zero in (x.zero, weight.zero))
-        sums = correlation(ctx, x.codes, weight.codes, out, window, around, offsets=offsets)
+    offsets = tuple(None if zero is None else zero.value for zero in (x.zero, weight.zero))
+    sums = correlation(ctx, x.codes, weight.codes, out, window, around, offsets=offsets)
     if not factors:
         return sums if bias is None else biased(ctx, sums, bias)
     if _is_of_sums(bias, factors):
@@ -156,13 +147,3 @@ def _is_of_sums(bias: Any, factors: tuple[Parameter, ...]) -> bool:
 
 def _is_static(shape: Sequence[Dim]) -> bool:
     return all(isinstance(size, int) for size in shape) and 0 not in shape
-
-
-def _corrected(ctx: Context, sums: Operand, weight: Operand, zero: Parameter) -> Operand:
-    """``sums`` less ``zero`` times the sum of each filter's weights: what a zero point adds to every element."""
-    b = ctx.b
-    whole = reduce(ctx, weight, list(range(1, weight.rank)), "add", torch.int32)
-    shaped = reshape(ctx, whole, [whole.shape[0], *[1] * (sums.rank - 2)])
-    surplus = Operand(torch.int32, (), b.make("tensor.from_elements", b.tensor_type(torch.int32, ()), zero.value))
-    scaled = pointwise(ctx, shaped.spec, "mul", shaped, surplus)
-    return pointwise(ctx, sums.spec, "sub", sums, scaled)
