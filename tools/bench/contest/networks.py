@@ -176,10 +176,10 @@ def _text(past: int, sequence: int) -> Sizes:
     return {"batch": 1, "sequence": sequence, **({"past": past} if past else {})}
 
 
-def _int8(path: Path, network: Network) -> Path:
+def _int8_of_7_bits(path: Path, network: Network) -> Path:
     from tools.corpus.architectures.variants import static_int8
 
-    return static_int8(path, network)
+    return static_int8(path, network, reduce_range=True)
 
 
 def _blocks(path: Path, network: Network) -> Path:
@@ -247,8 +247,8 @@ WORKLOADS: tuple[Workload, ...] = (
     _whisper(),
     _recurrent("LSTM"),
     _recurrent("GRU"),
-    _images("resnet-18-int8", "resnet", (2, 2, 2, 2), False, variant=_int8, tolerance=0.1),
-    _bert("bert-base-int8", 12, variant=_int8, tolerance=0.1),
+    _images("resnet-18-int8", "resnet", (2, 2, 2, 2), False, variant=_int8_of_7_bits, tolerance=0.1),
+    _bert("bert-base-int8", 12, variant=_int8_of_7_bits, tolerance=0.1),
     _matmul_nbits(1, 4096, 4096),
     _llama("llama-decode-int4", 128, 1, variant=_blocks, tolerance=0.02),
     _forest(1),
