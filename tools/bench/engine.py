@@ -20,6 +20,7 @@ import contextlib
 import json
 import math
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -52,6 +53,8 @@ def main() -> int:
     if options.list:
         print("\n".join(workload.name for workload in chosen))
         return 0
+    # Workers stand still: nothing but this process ends them.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     print(machine())
     record: dict[str, Any] = {"machine": machine(), "threads": options.threads, "workloads": {}}
     with _progress() as told:
