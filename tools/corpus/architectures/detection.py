@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tools.corpus.architectures.network import Network, hf, subjects
+from tools.corpus.architectures.network import Exporter, Network, hf, subjects
 from tools.corpus.feeds import Tensor, full, normal
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 BATCH = {"batch": (2, 1, 3)}
 FREE = {"batch": (2, 1, 3), "height": (64, 64, 96), "width": (96, 64, 64)}
+SAME_AREA = {"batch": (2, 1, 3), "height": (64, 64, 96), "width": (96, 96, 64)}
 LABELS = {"num_labels": 5}
 RESNET = {
     "model_type": "resnet",
@@ -45,6 +47,20 @@ def images(size: int | None = None) -> dict[str, Tensor]:
 def masked_images() -> dict[str, Tensor]:
     """Images, and which of their pixels are no padding."""
     return {**images(), "pixel_mask": full(1, "batch", "height", "width", dtype="int64")}
+
+
+def deformable(exporters: tuple[Exporter, ...], sizes: Mapping[str, tuple[int, int, int]], note: str = "") -> Network:
+    """Deformable DETR, by exporters that let it have these ``sizes``."""
+    options = {
+        **DETR,
+        **OWN_BACKBONE,
+        "backbone_config": RESNET,
+        "num_feature_levels": 3,
+        "encoder_n_points": 2,
+        "decoder_n_points": 2,
+    }
+    made = hf("DeformableDetrForObjectDetection", options)
+    return Network("deformable-detr", made, masked_images(), FOUND, sizes, exporters=exporters, note=note)
 
 
 def retina(network: Network) -> nn.Module:
@@ -83,23 +99,8 @@ NETWORKS = (
         FOUND,
         FREE,
     ),
-    Network(
-        "deformable-detr",
-        hf(
-            "DeformableDetrForObjectDetection",
-            {
-                **DETR,
-                **OWN_BACKBONE,
-                "backbone_config": RESNET,
-                "num_feature_levels": 3,
-                "encoder_n_points": 2,
-                "decoder_n_points": 2,
-            },
-        ),
-        masked_images(),
-        FOUND,
-        FREE,
-    ),
+    deformable(("torchscript",), FREE),
+    deformable(("dynamo",), SAME_AREA, "the exporter keeps how many places the example's levels have"),
     Network(
         "rt-detr",
         hf(
