@@ -143,7 +143,7 @@ def average(
     wide = g.cast(x, dtype)
     if count_all:
         sums = _window_sums(g, pad_spatial(g, wide, window, 0), window)
-        return g.cast(g.div(sums, math.prod(window.kernel)), x.dtype)
+        return g.cast(g.div(sums, math.prod(pool["kernel_shape"])), x.dtype)
     implicit = _implicit_padding(window) if window.high == window.declared_high else None
     if implicit is not None and window.rank <= 3 and set(window.dilations) == {1}:
         return g.cast(_avg_pool(g, wide, window, implicit, bool(count_include_pad), None), x.dtype)

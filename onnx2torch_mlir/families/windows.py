@@ -7,7 +7,7 @@ Source: the Conv, MaxPool and AveragePool operator pages; where they leave a cas
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TypedDict, Unpack
 
@@ -154,7 +154,21 @@ def pool_window(x: Value, **pool: Unpack[PoolAttributes]) -> Window:
         Refusal: as `check_spatial` and `resolve`.
     """
     check_spatial(x)
-    return resolve(x.shape[2:], **pool, same_by_extent=False)
+    return _without_excess(resolve(x.shape[2:], **pool, same_by_extent=False), x.shape[2:])
+
+
+def _without_excess(window: Window, sizes: Sequence[Dim]) -> Window:
+    """The window without cells that only ``ceil_mode`` reaches, along axes on which there is one window alone.
+
+    Networks state a kernel of more than a thousand cells where they mean all of a small image.
+    """
+    kernel, high = list(window.kernel), list(window.high)
+    for axis, size in enumerate(sizes):
+        inside = to_dim(window.low[axis] + size + window.declared_high[axis])
+        alone = to_dim(window.low[axis] + size + high[axis]) == kernel[axis]
+        if isinstance(inside, int) and alone and window.dilations[axis] == 1 and 0 < inside < kernel[axis]:
+            kernel[axis], high[axis] = inside, window.declared_high[axis]
+    return replace(window, kernel=tuple(kernel), high=tuple(high))
 
 
 def static_kernel(kernel_shape: Sequence[Dim]) -> tuple[int, ...]:
