@@ -33,6 +33,11 @@ MODELS = {
     "position": ("i = ArgMax<axis = -1>(x)\n f = Cast<to = 1>(i)\n y = Add(x, f)", 2),
     "half": ("h = Cast<to = 10>(x)\n g = Softmax(h)\n y = Cast<to = 1>(g)", 2),
     "twice": ("p = Softmax<axis = -1>(x)\n n = Neg(x)\n r = Softmax<axis = -1>(n)\n y = Add(p, r)", 2),
+    "read anywhere": (
+        "p = Softmax<axis = -1>(x)\n a = Constant<value_ints = [-1]>()\n e = Constant<value_ints = [-9223372036854775807]>()\n"
+        " o = Constant<value_ints = [1]>()\n y = Slice(p, a, e, o, a)",
+        2,
+    ),
     "turned": ("p = Softmax<axis = -1>(x)\n t = Transpose<perm = [1, 0]>(p)\n y = Softmax<axis = -1>(t)", 2),
 }
 SIZES = {2: [(5, 37), (1, 1), (3, 0), (0, 9), (67, 8)], 3: [(2, 5, 37), (3, 1, 1), (2, 3, 0), (4, 17, 3), (1, 2, 1025)]}

@@ -16,7 +16,7 @@ from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
 from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes, parts, without_offset
 from onnx2torch_mlir.engine.compiler.kernels import captured, distinct, is_constant
 from onnx2torch_mlir.engine.compiler.loop_order import iterators
-from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, nested, pointer, root_of
+from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, nested, pointer, root_of, touches_memory
 
 _RESHAPES = ("memref.collapse_shape", "memref.expand_shape")
 
@@ -55,7 +55,7 @@ def find(found: Contraction, fill: ir.Operation | None) -> Found | None:
     nest = readers[0]
     if nest.block != generic.block or any(iterators(nest)) or len(nest.operands) < 2:
         return None
-    if any(operation.name in ("linalg.index", "func.call") for operation in nested(nest)):
+    if touches_memory(nest) or any(operation.name == "linalg.index" for operation in nested(nest)):
         return None
     kinds = [_kind(nest, position, root) for position in range(len(nest.operands))]
     if None in kinds or kinds[-1] != "all" or root_of(nest.operands[len(nest.operands) - 1]) == root:

@@ -8,7 +8,7 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length, size_of
 from onnx2torch_mlir.engine.compiler.loop_order import accesses, coefficient, iterators
-from onnx2torch_mlir.engine.compiler.walks import is_memref, nested, root_of
+from onnx2torch_mlir.engine.compiler.walks import is_memref, nested, root_of, touches_memory
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,12 @@ class Nest:
 
 
 def nest_of(generic: ir.Operation, equal: Equal) -> Nest | None:
-    """The nest of a generic, its lengths entered into ``equal``; None if a loop's length is no operand's size."""
+    """The nest of a generic, its lengths entered into ``equal``.
+
+    None if a loop's length is no operand's size, or if the body itself touches memory: which elements, nobody knows.
+    """
+    if touches_memory(generic):
+        return None
     reductions = iterators(generic)
     block = generic.regions[0].blocks[0]
     places = []

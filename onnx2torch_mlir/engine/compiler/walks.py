@@ -68,6 +68,14 @@ def root_of(value: ir.Value) -> ir.Value:
     return value
 
 
+def touches_memory(generic: ir.Operation) -> bool:
+    """Whether the body of a ``linalg.generic`` reads or writes memory besides its operands, as a gather does, or calls."""
+    return any(
+        operation.name == "func.call" or any(is_memref(operand.type) for operand in operation.operands)
+        for operation in nested(generic)
+    )
+
+
 def pointer() -> ir.Type:
     """``!llvm.ptr``."""
     return ir.Type.parse("!llvm.ptr")
