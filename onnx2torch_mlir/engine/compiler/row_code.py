@@ -67,13 +67,14 @@ class _Writer:
         self.allocated: list[ir.Value] = []
         self._kept = self._passed_on(private)
         self._scratch = {root: self._row_of(root) for root in private if root not in self._kept}
-        lengths = {length for one in passes for length in one.lengths}
+        # What stands for a class of lengths may only be made after the group.
+        own = {equal.find(length): length for one in passes for step in one.steps for length in step.nest.lengths}
         self._zero, self._one = index(0), index(1)
-        self._lengths = {length: emitted(length) for length in lengths}
+        self._lengths = {length: emitted(length if isinstance(length, int) else own[length]) for length in own}
 
     def rows(self, first: Nest) -> ir.Operation:
         """The loops over rows with all passes inside; the outermost one."""
-        bounds = [emitted(self.equal.find(length)) for length in first.lengths[: self.outer]]
+        bounds = [self._lengths[self.equal.find(length)] for length in first.lengths[: self.outer]]
 
         def loop(level: int, row: list[ir.Value]) -> ir.Operation | None:
             if level == self.outer:
