@@ -19,7 +19,7 @@ from onnx2torch_mlir.domains.com_microsoft_nchwc.layout import (
     unblocked,
 )
 from onnx2torch_mlir.families.fused_activation import activated_convolution
-from onnx2torch_mlir.families.pooling import average, global_pool, maximum
+from onnx2torch_mlir.families.pooling import average, average_of_all_cells, global_pool, maximum
 from onnx2torch_mlir.families.resize import resize
 from onnx2torch_mlir.families.windows import PaddedConvAttributes, PoolAttributes
 
@@ -94,7 +94,8 @@ def average_pool(
 ) -> Value:
     """AveragePool; with ``count_include_pad`` onnxruntime's blocked kernel counts what only ``ceil_mode`` reaches, too."""
     block = block_of(enclosing)
-    return blocked(g, average(g, unblocked(g, x, block), count_all=count_include_pad == 1, **pool), block)
+    mean = average_of_all_cells if count_include_pad else average
+    return blocked(g, mean(g, unblocked(g, x, block), **pool), block)
 
 
 def global_reduction(g: ProgramBuilder, x: Value, *, kind: str, enclosing: Surroundings) -> Value:

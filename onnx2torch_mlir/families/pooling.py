@@ -131,19 +131,15 @@ def _positions(
 
 
 def average(
-    g: ProgramBuilder, x: Value, *, count_include_pad: int = 0, count_all: bool = False, **pool: Unpack[PoolAttributes]
+    g: ProgramBuilder, x: Value, *, count_include_pad: int = 0, **pool: Unpack[PoolAttributes]
 ) -> Value:
     """The mean of each window, over the elements inside the input, or inside it and its declared padding.
 
-    Source: ONNX AveragePool; ``aten::avg_pool2d``/``3d``. Cells that only ``ceil_mode`` reaches are counted where
-    ``count_all`` counts all cells of the kernel.
+    Source: ONNX AveragePool; ``aten::avg_pool2d``/``3d``. Cells that only ``ceil_mode`` reaches are never counted.
     """
     window = pool_window(x, **pool)
     dtype = sum_dtype(x.dtype)
     wide = g.cast(x, dtype)
-    if count_all:
-        sums = _window_sums(g, pad_spatial(g, wide, window, 0), window)
-        return g.cast(g.div(sums, math.prod(pool["kernel_shape"])), x.dtype)
     implicit = _implicit_padding(window) if window.high == window.declared_high else None
     if implicit is not None and window.rank <= 3 and set(window.dilations) == {1}:
         return g.cast(_avg_pool(g, wide, window, implicit, bool(count_include_pad), None), x.dtype)
@@ -156,6 +152,14 @@ def average(
         divisor = factor if divisor is None else g.mul(divisor, factor)
     assert divisor is not None
     return g.cast(g.div(sums, divisor), x.dtype)
+
+
+def average_of_all_cells(g: ProgramBuilder, x: Value, **pool: Unpack[PoolAttributes]) -> Value:
+    """The sum of each window by the size of the kernel, whatever of it is padding."""
+    window = pool_window(x, **pool)
+    wide = g.cast(x, sum_dtype(x.dtype))
+    sums = _window_sums(g, pad_spatial(g, wide, window, 0), window)
+    return g.cast(g.div(sums, math.prod(pool["kernel_shape"])), x.dtype)
 
 
 def _avg_pool(

@@ -123,6 +123,18 @@ def test_window(constant, monkeypatch):
     close(engine.compile(program).run([x, w][: 2 - constant])[0], found)
 
 
+@pytest.mark.parametrize("constant", [False, True])
+def test_mirrored_window(constant):
+    """As a transposed convolution has it: the window's first element is not where the loops begin."""
+    x, w = numbers(2, 11, 13, 3), numbers(18, 3, 3, 2)
+    maps = ("(n,h,w,f,p,q,c)->(n, h + (-p + 2) * 2, w + 1 - q, c)", *WINDOW[1:])
+    shapes = (x.shape, w.shape, (2, 7, 12, 18))
+    weights = [(w, F, w.shape)] if constant else []
+    program = lowered(contraction(maps, shapes), [(F, s) for s in shapes[: 2 - constant]], [(F, shapes[2])], weights)
+    expected = torch.conv2d(torch.from_numpy(x).permute(0, 3, 1, 2), torch.from_numpy(w).flip(2, 3), dilation=(2, 1))
+    close(engine.compile(program).run([x, w][: 2 - constant])[0], expected.permute(0, 2, 3, 1).numpy())
+
+
 def test_weights_are_packed_and_inputs_are_not():
     shapes = (N, 40), (40, 70), (N, 70)
     body = contraction(MATRIX, shapes, sizes=[(0, 0)])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, iterators
+from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, iterators, origin
 from onnx2torch_mlir.engine.compiler.walks import is_memref
 
 _MOST_SEGMENTS = 4
@@ -103,15 +103,8 @@ def _is_sum_of_products(generic: ir.Operation) -> bool:
 def _is_linear(access: Access) -> bool:
     dims = range(access.map.n_dims)
     return all(coefficient(expression, dim) is not None for expression in access.map.results for dim in dims) and not any(
-        map(_shifts, access.map.results)
+        map(origin, access.map.results)
     )
-
-
-def _shifts(expression: ir.AffineExpr) -> bool:
-    """Whether a number is added in the linear ``expression``."""
-    if isinstance(expression, ir.AffineConstantExpr):
-        return bool(expression.value)
-    return isinstance(expression, ir.AffineAddExpr) and (_shifts(expression.lhs) or _shifts(expression.rhs))
 
 
 def _moves(access: Access, dim: int) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators
+from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, origin
 from onnx2torch_mlir.engine.compiler.walks import is_memref
 
 _LARGEST_ZERO = 255
@@ -187,14 +187,7 @@ def _is_dense(type_: ir.Type) -> bool:
 def _is_linear(access: Access) -> bool:
     dims = range(access.map.n_dims)
     known = all(coefficient(expression, dim) is not None for expression in access.map.results for dim in dims)
-    return known and not any(map(_shifts, access.map.results))
-
-
-def _shifts(expression: ir.AffineExpr) -> bool:
-    """Whether a number is added in the linear ``expression``."""
-    if isinstance(expression, ir.AffineConstantExpr):
-        return bool(expression.value)
-    return isinstance(expression, ir.AffineAddExpr) and (_shifts(expression.lhs) or _shifts(expression.rhs))
+    return known and not any(map(origin, access.map.results))
 
 
 def _moves(access: Access, dim: int) -> bool:

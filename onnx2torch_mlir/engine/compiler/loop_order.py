@@ -58,6 +58,17 @@ def coefficient(expression: ir.AffineExpr, dim: int) -> int | None:
     return None if any(coefficient(side, dim) != 0 for side in (expression.lhs, expression.rhs)) else 0
 
 
+def origin(expression: ir.AffineExpr) -> int:
+    """What a linear expression is where all loops begin."""
+    if isinstance(expression, ir.AffineConstantExpr):
+        return int(expression.value)
+    if isinstance(expression, ir.AffineAddExpr):
+        return origin(expression.lhs) + origin(expression.rhs)
+    if isinstance(expression, ir.AffineMulExpr):
+        return origin(expression.lhs) * origin(expression.rhs)
+    return 0
+
+
 def accesses(generic: ir.Operation) -> list[Access]:
     """The operands of a ``linalg.generic`` on memrefs, inputs first."""
     inputs = next(iter(generic.attributes["operandSegmentSizes"]))

@@ -16,7 +16,7 @@ from torch_mlir.dialects import arith, func, memref
 from onnx2torch_mlir.engine.compiler.arguments import load_word
 from onnx2torch_mlir.engine.compiler.contraction_sizes import weight_of
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes, parts, without_offset
-from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators
+from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, origin
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import functions, i64, is_memref, nested, pointer, symbol
 from onnx2torch_mlir.engine.compiler.window_tile import Body, Window
@@ -85,7 +85,7 @@ def _match(generic: ir.Operation) -> _Found | None:
     operands = accesses(generic)
     if any(coefficient(e, dim) is None for access in operands for e in access.map.results for dim in range(len(reduced))):
         return None
-    if any(_shifts(expression) for access in operands for expression in access.map.results):
+    if any(origin(expression) for access in operands for expression in access.map.results):
         return None
     lengths = extents(operands, len(reduced))
     if any(_length(operands, dim) is None for dim in range(len(reduced))):
@@ -115,12 +115,6 @@ def _match(generic: ir.Operation) -> _Found | None:
 
 def _moves(access: Access, dim: int) -> bool:
     return any(coefficient(expression, dim) for expression in access.map.results)
-
-
-def _shifts(expression: ir.AffineExpr) -> bool:
-    if isinstance(expression, ir.AffineConstantExpr):
-        return bool(expression.value)
-    return isinstance(expression, ir.AffineAddExpr) and (_shifts(expression.lhs) or _shifts(expression.rhs))
 
 
 def _length(operands: Sequence[Access], dim: int) -> tuple[int, int] | None:

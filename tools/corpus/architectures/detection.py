@@ -49,7 +49,9 @@ def masked_images() -> dict[str, Tensor]:
     return {**images(), "pixel_mask": full(1, "batch", "height", "width", dtype="int64")}
 
 
-def deformable(exporters: tuple[Exporter, ...], sizes: Mapping[str, tuple[int, int, int]], note: str = "") -> Network:
+def deformable(
+    name: str, exporters: tuple[Exporter, ...], sizes: Mapping[str, tuple[int, int, int]], note: str = ""
+) -> Network:
     """Deformable DETR, by exporters that let it have these ``sizes``."""
     options = {
         **DETR,
@@ -60,7 +62,7 @@ def deformable(exporters: tuple[Exporter, ...], sizes: Mapping[str, tuple[int, i
         "decoder_n_points": 2,
     }
     made = hf("DeformableDetrForObjectDetection", options)
-    return Network("deformable-detr", made, masked_images(), FOUND, sizes, exporters=exporters, note=note)
+    return Network(name, made, masked_images(), FOUND, sizes, exporters=exporters, note=note)
 
 
 def retina(network: Network) -> nn.Module:
@@ -99,8 +101,10 @@ NETWORKS = (
         FOUND,
         FREE,
     ),
-    deformable(("torchscript",), FREE),
-    deformable(("dynamo",), SAME_AREA, "the exporter keeps how many places the example's levels have"),
+    deformable("deformable-detr", ("torchscript",), FREE),
+    deformable(
+        "deformable-detr-of-an-area", ("dynamo",), SAME_AREA, "the exporter keeps the number of places"
+    ),
     Network(
         "rt-detr",
         hf(
