@@ -173,3 +173,43 @@ def test_a_product_reads_what_was_expanded_where_it_was(x):
     assert nests(body, square, inputs) == 1
     (product,) = programs.run(body, inputs, square, [x, row])
     np.testing.assert_allclose(product, np.repeat(x @ row[:, None], len(x), axis=1), rtol=1e-5, atol=1e-6)
+
+
+def test_a_filled_input_is_its_number(x):
+    body = (
+        SIZES
+        + f"""
+  %half = arith.constant 0.5 : f32
+  %s = tensor.empty() : tensor<f32>
+  %h = linalg.fill ins(%half : f32) outs(%s : tensor<f32>) -> tensor<f32>
+  %w = linalg.fill ins(%half : f32) outs(%e : {X}) -> {X}
+"""
+    )
+    scalar = "%p = arith.mulf %x0, %x1 : f32\n%r = arith.addf %p, %x2 : f32"
+    body += nest("a", scalar, [("%a0", X, SAME), ("%h", "tensor<f32>", "affine_map<(i, j) -> ()>"), ("%w", X, TURNED)])
+    body = body.replace(TURNED, SAME) + f"\nreturn %a : {X}"
+    program = programs.lowered(body, [(f32, (N, M))], [(f32, (N, M))])
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(program.bytecode)
+        fuse_pointwise(module)
+        assert module.operation.verify()
+        (line,) = (line for line in str(module).splitlines() if "linalg.generic" in line)
+        assert line.count("tensor<?x?xf32>") == 2
+    assert np.array_equal(result(body, x)[0], x * 0.5 + 0.5)
+
+
+def test_loops_follow_what_is_written(x):
+    body = SIZES + nest("a", DOUBLE, [("%a0", X, TURNED)], out="%e", out_map=SAME).replace(
+        f"[{TURNED}, {SAME}]", f"[{SAME}, {TURNED}]"
+    ).replace("outs(%e", "outs(%et")
+    body += f"\nreturn %a : {X}"
+    program = programs.lowered(body, [(f32, (N, M))], [(f32, (M, N))])
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(program.bytecode)
+        fuse_pointwise(module)
+        operations = [op.operation for op in module.body.operations[0].regions[0].blocks[0].operations]
+        (generic,) = (operation for operation in operations if operation.name == "linalg.generic")
+        maps = [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]
+        assert maps[1] == ir.AffineMap.get_identity(2)
+        assert [e.position for e in maps[0].results] == [1, 0]
+    assert np.array_equal(result(body, x, [(f32, (M, N))])[0], 2 * x.T)

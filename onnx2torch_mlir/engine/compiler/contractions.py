@@ -11,12 +11,13 @@ import math
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, scf
+from torch_mlir.dialects import arith, func, llvm, scf
 
 from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_tails, register_tile
 from onnx2torch_mlir.engine.compiler.arguments import load_word
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of
+from onnx2torch_mlir.engine.compiler.flatten import assemble
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import functions, nested, pointer, symbol
 from onnx2torch_mlir.engine.layout import Packing
@@ -104,16 +105,17 @@ def _call(found: Contraction, program: Program) -> None:
 
 
 def _leave_out(tail: contraction_tails.Found) -> None:
-    """Remove the nest that the driver's tail has become, and the buffer between."""
+    """Remove the nest that the driver's tail has become, and the memory between; what asks for its sizes still gets them."""
     tail.nest.erase()
-    pending = [tail.buffer]
-    order = []
-    while pending:
-        operation = pending.pop()
-        order.append(operation)
-        pending += [use.owner.operation for result in operation.results for use in result.uses]
-    for operation in reversed(order):
-        operation.erase()
+    buffer = tail.buffer
+    with ir.InsertionPoint(buffer), buffer.location:
+        sizes = [arith.IndexCastOp(ir.IntegerType.get_signless(64), size).result for size in buffer.operands]
+        shadow = assemble(ir.MemRefType(buffer.results[0].type), [llvm.ZeroOp(pointer()).result, *sizes])
+    for use in list(buffer.results[0].uses):
+        if use.owner.operation.name == "memref.dealloc":
+            use.owner.operation.erase()
+    buffer.results[0].replace_all_uses_with(shadow)
+    buffer.erase()
 
 
 def _where_many(found: Contraction, sizes: Sizes, fill: ir.Operation | None) -> ir.InsertionPoint:

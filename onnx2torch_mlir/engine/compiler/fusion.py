@@ -1,8 +1,10 @@
 """Chains of pointwise nests become one nest, where that computes nothing twice.
 
 A producer is taken into its consumer if both are pointwise, the consumer is its only user, and the consumer meets each
-of its elements exactly once. Reductions keep the form in which they are recognised; contractions too, but they read an
-operand that was only moved (a transposed weight, repeated heads) where it was before.
+of its elements exactly once; an operand that is filled with one number is that number. Afterwards the loops of pointwise
+nests stand in the order of what they write, by which later stages know what follows element by element. Reductions keep the
+form in which they are recognised; contractions too, but they read an operand that was only moved (a transposed weight,
+repeated heads) where it was before.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
-from onnx2torch_mlir.engine.compiler.loop_order import accumulations, iterators, substitute
+from onnx2torch_mlir.engine.compiler.loop_order import accumulations, interchange, iterators, substitute
 from onnx2torch_mlir.engine.compiler.walks import functions, nested
 
 _MOST_OPERATIONS = 64
@@ -22,9 +24,49 @@ def fuse_pointwise(module: ir.Module) -> None:
     (main,) = functions(module)
     for operation in list(nested(main)):
         if operation.name == "linalg.generic" and _is_pointwise(operation):
-            consumer: ir.Operation | None = operation
+            last = consumer = _without_fills(operation)
             while consumer is not None:
-                consumer = _fuse_one(consumer)
+                last, consumer = consumer, _fuse_one(consumer)
+            written = _maps(last)[-1]
+            if _is_permutation(written):
+                interchange(last, [expression.position for expression in written.results])
+
+
+def _without_fills(generic: ir.Operation) -> ir.Operation:
+    """The nest with the numbers themselves in the place of inputs that are filled with one; a new one, if it has such."""
+    count = _input_count(generic)
+    filled = {position: number for position in range(count) if (number := _filled_with(generic.operands[position])) is not None}
+    if not filled or not _is_permutation(_maps(generic)[-1]):
+        return generic
+    kept = [position for position in range(len(generic.operands)) if position not in filled]
+    maps = _maps(generic)
+    with ir.InsertionPoint(generic), generic.location:
+        made = linalg.GenericOp(
+            [result.type for result in generic.results],
+            [generic.operands[position] for position in kept if position < count],
+            list(generic.operands)[count:],
+            ir.ArrayAttr.get([ir.AffineMapAttr.get(maps[position]) for position in kept]),
+            generic.attributes["iterator_types"],
+        )
+        old = generic.regions[0].blocks[0]
+        block = made.regions[0].blocks.append(*[old.arguments[position].type for position in kept])
+        mapping: dict[ir.Value, ir.Value] = {old.arguments[position]: number for position, number in filled.items()}
+        mapping |= {old.arguments[position]: argument for position, argument in zip(kept, block.arguments, strict=True)}
+        with ir.InsertionPoint(block):
+            linalg.YieldOp(_copy_body(old, mapping))
+    for before, result in zip(generic.results, made.results, strict=True):
+        before.replace_all_uses_with(result)
+    generic.erase()
+    operation: ir.Operation = made.operation
+    return operation
+
+
+def _filled_with(value: ir.Value) -> ir.Value | None:
+    """The number that all elements of a tensor are, if the text tells."""
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "linalg.fill":
+        return None
+    number: ir.Value = value.owner.operation.operands[0]
+    return number if number.type == ir.RankedTensorType(value.type).element_type else None
 
 
 def read_in_place(module: ir.Module) -> None:
