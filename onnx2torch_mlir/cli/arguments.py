@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 EMIT = ("torch", "linalg", "tosa", "stablehlo", "core")
-COMMANDS = ("convert", "check", "run", "verify", "explain", "coverage")
+COMMANDS = ("convert", "compile", "check", "run", "verify", "explain", "coverage")
 
 EPILOG = """examples:
   onnx2mlir model.onnx                                 the torch dialect, to standard output
@@ -15,6 +15,7 @@ EPILOG = """examples:
   onnx2mlir model.onnx --emit linalg --dim batch=1 -o model.mlir
   onnx2mlir model.onnx --weights external -o model.mlir   weights beside it, in model.safetensors
   onnx2mlir model.onnx -o model.pt2                    the core program, for torch.export.load
+  onnx2mlir compile model.onnx -o build                native code, header and weights for a C program
   onnx2mlir check model.onnx                           every reason why it would not convert
   onnx2mlir verify model.onnx --dim batch=7 --bisect   against onnxruntime; which node differs first?
   onnx2mlir run model.onnx --inputs in.npz -o out.npz  natively on this CPU
@@ -27,6 +28,19 @@ EPILOG = """examples:
 exit codes:
   0 fine   1 defect of this program   2 usage   3 read   4 convert   5 lower   6 hand-off   7 compile   8 run
   9 numbers differ   10 coverage page is stale   11 op_specs   130 interrupted   141 output closed
+"""
+
+COMPILE_EPILOG = """what is written, all or nothing:
+  NAME.h        the functions NAME_open, NAME_run, NAME_free and NAME_close, and the model's inputs and outputs
+  NAME.o        the code; needs the C library and -lm
+  libNAME.so    the same as a shared library, where there is a C compiler
+  NAME.weights  what the code maps into memory when it is opened
+  NAME.json     what was compiled, for which processor, and the SHA-256 of each file
+
+examples:
+  onnx2mlir compile resnet.onnx -o build
+  cc -Ibuild main.c build/resnet.o -lm -o main
+  onnx2mlir compile bert.onnx --dim batch=1 --name encoder -o build      a second model beside it
 """
 
 
@@ -43,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="onnx2mlir",
         usage="onnx2mlir [convert] MODEL [-o FILE] [--emit DIALECT] …\n"
-        "       onnx2mlir {check,run,verify,explain} MODEL …\n"
+        "       onnx2mlir {compile,check,run,verify,explain} MODEL …\n"
         "       onnx2mlir coverage [--op PATTERN] [--check]",
         description="Convert an ONNX model to a core PyTorch program and to MLIR, run it on the CPU, check it.",
         epilog=EPILOG,
@@ -53,6 +67,16 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     general = _general()
     _convert(commands.add_parser("convert", parents=[general], help="convert (the default)"))
+    _compile(
+        commands.add_parser(
+            "compile",
+            parents=[general],
+            help="native code for C programs",
+            description="Write native code for this machine's CPU as files that a C program uses without Python.",
+            epilog=COMPILE_EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
     _check(commands.add_parser("check", parents=[general], help="every reason why a model would not convert"))
     _run(commands.add_parser("run", parents=[general], help="run a model natively on the CPU"))
     _verify(commands.add_parser("verify", parents=[general], help="compare a model's numbers with onnxruntime's"))
@@ -112,6 +136,17 @@ def _convert(command: argparse.ArgumentParser) -> None:
         help="constants of the module, arguments of its function, these with a .safetensors file beside it, or IREE's"
         " parameters with an .irpa file beside it",
     )
+
+
+def _compile(command: argparse.ArgumentParser) -> None:
+    _model(command)
+    command.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder for the files; made if need be")
+    command.add_argument(
+        "--name",
+        metavar="NAME",
+        help="of the files and the C functions: letters, digits, _ (default: from the model's file name)",
+    )
+    command.add_argument("--force", action="store_true", help="replace files that were not written by this command")
 
 
 def _check(command: argparse.ArgumentParser) -> None:

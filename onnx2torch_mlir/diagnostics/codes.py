@@ -168,6 +168,7 @@ CODES: dict[str, Code] = {
         {
             1: ("compilation failed", "A pass of the CPU pipeline failed."),
             2: ("compiler crashed", "The compiler ended its own process; yours was not touched."),
+            3: ("no form in C", "An input or output has an element type or a number of dims that C programs cannot pass."),
         },
     ),
     **_table(

@@ -10,6 +10,7 @@ from typing import Any
 from onnx2torch_mlir import isolation
 from onnx2torch_mlir.diagnostics import Finding, Refusal, refuse
 from onnx2torch_mlir.engine import cache, objects, profiling
+from onnx2torch_mlir.engine.ahead_of_time.interface import Interface
 from onnx2torch_mlir.engine.engine import Engine
 from onnx2torch_mlir.engine.layout import Packing
 from onnx2torch_mlir.engine.options import Options, of_environment
@@ -38,8 +39,7 @@ def compile(
     name = cache.key(lowered.bytecode, options)
     entry = cache.load(name)
     if entry is None or objects.unavailable(entry["needs"]):
-        entry = _build(lowered.bytecode, options, timeout, reproducer)
-        entry["needs"] = objects.undefined_symbols(entry["object"])
+        entry = build(lowered.bytecode, options, timeout=timeout, reproducer=reproducer)
         missing = objects.unavailable(entry["needs"])
         if missing:
             raise _missing(missing)
@@ -49,10 +49,22 @@ def compile(
     return Engine(lowered, entry["object"], entry["messages"], packings, profile=tables, seconds=entry["seconds"])
 
 
-def _build(program: bytes, options: Options, timeout: float | None, reproducer: Path | None) -> dict[str, Any]:
+def build(
+    program: bytes,
+    options: Options,
+    interface: Interface | None = None,
+    *,
+    timeout: float | None = None,
+    reproducer: Path | None = None,
+) -> dict[str, Any]:
+    """What `compiler.task.build` gives, made in a process of its own, and ``needs``: the routines that the object expects.
+
+    Raises `Refusal` as `compile` does.
+    """
     hint = ""
     try:
-        entry: dict[str, Any] = isolation.call(_TASK, program, options, timeout=timeout)
+        entry: dict[str, Any] = isolation.call(_TASK, program, options, interface, timeout=timeout)
+        entry["needs"] = objects.undefined_symbols(entry["object"])
         return entry
     except Refusal as refusal:
         hint = _reproduce(program, reproducer)

@@ -18,6 +18,7 @@ from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.engine.binding import InputBinder, dim_text
 from onnx2torch_mlir.engine.packed_weights import packed
 from onnx2torch_mlir.engine.profiling import EngineProfile
+from onnx2torch_mlir.engine.weights import loaded
 from onnx2torch_mlir.lowering.lowered import Lowered
 
 
@@ -152,16 +153,7 @@ class Engine:
         with self._lock:
             if self._weights is not None:
                 return
-            weights = []
-            for weight in self._lowered.weights:
-                case = f"weight {weight.name}"
-                try:
-                    array = arrays.from_anything(weight.array() if callable(weight.array) else weight.array, weight.spec.dtype)
-                except ValueError as error:
-                    raise refuse("O2M-X002", f"{case} {error}", case=case) from None
-                if array.dtype != arrays.numpy_dtype(weight.spec.dtype) or array.shape != tuple(weight.spec.shape):
-                    raise refuse("O2M-X002", f"{case} is {array.dtype}{list(array.shape)}, declared {weight.spec}", case=case)
-                weights.append(array)
+            weights = [loaded(weight) for weight in self._lowered.weights]
             self._weight_words = arrays.arguments(weights)
             self._packed = [packed(weights[packing.weight], packing) for packing in self._packings]
             self._weights = weights

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 _lock = threading.Lock()
@@ -13,22 +13,34 @@ _lock = threading.Lock()
 
 def undefined_symbols(code: bytes) -> list[str]:
     """The routines that a 64-bit little-endian ELF object expects from outside; empty for other formats."""
+    return sorted({name for name, _, section in _symbols(code) if section == 0} - {"_GLOBAL_OFFSET_TABLE_"})  # SHN_UNDEF
+
+
+def hidden(code: bytes, prefix: str) -> bytes:
+    """The object with its symbols that begin with ``prefix`` hidden: a shared library made of it does not offer them."""
+    result = bytearray(code)
+    for name, position, section in _symbols(code):
+        if section and name.startswith(prefix):
+            result[position + 5] = 2  # STV_HIDDEN
+    return bytes(result)
+
+
+def _symbols(code: bytes) -> Iterator[tuple[str, int, int]]:
+    """The name of each symbol of an ELF object, where it is described, and its section."""
     if code[:6] != b"\x7fELF\x02\x01":
-        return []
+        return
     (sections,) = struct.unpack_from("<Q", code, 40)
     entry_size, count = struct.unpack_from("<HH", code, 58)
     headers = [struct.unpack_from("<IIQQQQIIQQ", code, sections + number * entry_size) for number in range(count)]
-    found = []
     for _, kind, _, _, offset, size, link, _, _, entry in headers:
         if kind != 2:  # SHT_SYMTAB
             continue
         names = headers[link][4]
         for position in range(offset, offset + size, entry):
             name, _, _, section = struct.unpack_from("<IBBH", code, position)
-            if section == 0 and name:  # SHN_UNDEF
+            if name:
                 start = names + name
-                found.append(code[start : code.index(b"\0", start)].decode())
-    return sorted(set(found) - {"_GLOBAL_OFFSET_TABLE_"})
+                yield code[start : code.index(b"\0", start)].decode(), position, section
 
 
 def unavailable(symbols: Iterable[str]) -> list[str]:

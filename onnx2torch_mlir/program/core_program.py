@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch.export import ExportedProgram
 
@@ -19,6 +19,8 @@ from onnx2torch_mlir.program.packing import PackedProgram
 if TYPE_CHECKING:
     from onnx2torch_mlir.conversion import Converted
     from onnx2torch_mlir.engine import Engine
+    from onnx2torch_mlir.engine.ahead_of_time.weights_file import Writing
+    from onnx2torch_mlir.engine.ahead_of_time.writing import Source
     from onnx2torch_mlir.engine.arrays import Array
     from onnx2torch_mlir.handoff import MlirModule
     from onnx2torch_mlir.lowering import Lowered
@@ -108,6 +110,32 @@ class CoreProgram:
         with self.report.stage("compile"):
             engine = compile_lowered(lowered, threads=threads)
         return PackedProgram(engine, self.inputs, self.outputs, self.dim_names, self.defaults) if self.is_composite else engine
+
+    def save_native(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        name: str = "model",
+        source: Source | None = None,
+        force: bool = False,
+        writing: Writing | None = None,
+    ) -> dict[str, Any]:
+        """Write native code for this machine's CPU as files that a C program uses without Python; gives their manifest.
+
+        In ``folder`` will be ``name.o``, ``name.h``, ``name.weights``, ``name.json`` and, with a C compiler, ``libname.so``:
+        all or none. ``source`` is the model file for the manifest; ``force`` replaces files that no earlier call wrote;
+        ``writing`` shows how far the weights are. See docs/ahead_of_time.md.
+
+        Raises:
+            Refusal: O2M-U001 for a ``name`` that cannot begin C names, O2M-U004 where files cannot be written or are in
+                the way, O2M-M003 for an input or output that C programs cannot pass, and what `compile` raises.
+        """
+        from onnx2torch_mlir.engine.ahead_of_time.writing import Source, write
+
+        self.note_border()
+        lowered = self.lowered
+        with self.report.stage("compile"):
+            return write(lowered, folder, name=name, source=source or Source("a program"), force=force, writing=writing)
 
     def eager(self) -> EagerProgram | PackedProgram:
         """The program in eager PyTorch, without any MLIR; wrapped as in `compile`."""

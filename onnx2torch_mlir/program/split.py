@@ -101,6 +101,10 @@ class SplitProgram:
         """Refused: there is no single program."""
         self._refuse(f"the file {os.fspath(path)}")
 
+    def save_native(self, folder: str | os.PathLike[str], **_: Any) -> dict[str, Any]:
+        """Refused: what runs on the host needs Python."""
+        self._refuse("native code without Python")
+
     def __str__(self) -> str:
         texts = []
         for number, part in enumerate(self.parts, 1):
@@ -228,5 +232,3 @@ def _types(converted: Converted) -> dict[str, ValueType]:
 
 def _symbols(shape: Sequence[Dim]) -> set[Any]:
     return {symbol for dim in shape if not isinstance(dim, int) for symbol in dim.free_symbols}
-
-

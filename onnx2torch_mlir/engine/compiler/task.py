@@ -12,11 +12,13 @@ from torch_mlir import ir
 from torch_mlir.execution_engine import ExecutionEngine
 
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.engine.ahead_of_time.interface import Interface
 from onnx2torch_mlir.engine.compiler import (
     arguments,
     assertions,
     borders,
     brain_floats,
+    c_functions,
     channels_last,
     contractions,
     destinations,
@@ -55,12 +57,13 @@ class Times:
         self._last = now
 
 
-def build(program: bytes, options: Options = _DEFAULT) -> dict[str, Any]:
-    """Compile the module of a `Lowered` (bytecode or text).
+def build(program: bytes, options: Options = _DEFAULT, interface: Interface | None = None) -> dict[str, Any]:
+    """Compile the module of a `Lowered` (bytecode or text); with ``interface`` the object is for C programs.
 
     Returns ``object`` (the object file), ``messages`` (of the assertions, by number), ``results`` (the rank of each
-    result), ``packings`` (the fields of each `Packing`), ``sites`` (the nodes with clocks, by number) and ``seconds`` (by
-    stage). Raises `Refusal` O2M-M001 with the diagnostics of the pass that failed.
+    result), ``packings`` (the fields of each `Packing`), ``sites`` (the nodes with clocks, by number), ``seconds`` (by
+    stage) and, with ``interface``, ``weights`` (the numbers of those that are read unpacked too). Raises `Refusal` O2M-M001
+    with the diagnostics of the pass that failed.
     """
     times = Times()
     diagnostics = passes.Diagnostics()
@@ -77,11 +80,14 @@ def build(program: bytes, options: Options = _DEFAULT) -> dict[str, Any]:
         passes.run(module, "conversion to LLVM", passes.LLVM, diagnostics)
         with passes.findings_of("finishing the LLVM module", diagnostics):
             lower_to_llvm.finish(module, found.aliases, found.words, [3 + 2 * rank for rank in ranks])
+            read = c_functions.weights_read(module, interface) if interface is not None else []
+            if interface is not None:
+                c_functions.append(module, interface, found.messages, len(found.packings))
             if not module.operation.verify():
                 raise ValueError("the LLVM module is not valid")
         times.stage("llvm dialect")
         with passes.findings_of("code generation", diagnostics):
-            code = _generate(brain_floats.as_bits(module), options.level)
+            code = _generate(brain_floats.as_bits(module), options.level, interface.entry if interface is not None else ENTRY)
         times.stage("llvm")
     packings = [list(asdict(packing).values()) for packing in found.packings]
     return {
@@ -91,6 +97,7 @@ def build(program: bytes, options: Options = _DEFAULT) -> dict[str, Any]:
         "packings": packings,
         "sites": found.sites,
         "seconds": times.seconds,
+        "weights": read,
     }
 
 
@@ -177,10 +184,10 @@ def _append(module: ir.Module, text: str) -> None:
         module.body.append(operation)
 
 
-def _generate(module: ir.Module, level: int) -> bytes:
+def _generate(module: ir.Module, level: int, entry: str) -> bytes:
     engine = ExecutionEngine(module, opt_level=level, enable_object_dump=True, enable_pic=True)
     # The look-up is what makes the engine compile; without it the dump would look up every function by itself.
-    engine.raw_lookup(ENTRY)
+    engine.raw_lookup(entry)
     with tempfile.TemporaryDirectory(prefix="o2m-") as folder:
         path = Path(folder) / "program.o"
         engine.dump_to_object_file(str(path))
