@@ -123,6 +123,12 @@ def weight_of(value: ir.Value, words: ir.Value, weights: dict[int, int]) -> int 
 
 def fill_before(generic: ir.Operation) -> ir.Operation | None:
     """What fills the result of ``generic`` with zeros right before, if anything does."""
+    last = filled_before(generic)
+    return last if last is not None and _is_zero(number_of_fill(last)) else None
+
+
+def filled_before(generic: ir.Operation) -> ir.Operation | None:
+    """What fills the result of ``generic`` with one number right before, if anything does."""
     out = generic.operands[len(generic.operands) - 1]
     root = root_of(out)
     last = None
@@ -136,7 +142,7 @@ def fill_before(generic: ir.Operation) -> ir.Operation | None:
             continue
         if any(is_memref(v.type) and root_of(v) == root for v in current.operands) and not _is_view(current):
             last = current
-    if last is None or last.name != "linalg.generic" or last.operands[-1] != out or not _fills_zero(last):
+    if last is None or last.name != "linalg.generic" or last.operands[-1] != out or number_of_fill(last) is None:
         return None
     return last
 
@@ -145,18 +151,23 @@ def _is_view(operation: ir.Operation) -> bool:
     return len(operation.results) == 1 and is_memref(operation.results[0].type)
 
 
-def _fills_zero(generic: ir.Operation) -> bool:
+def number_of_fill(generic: ir.Operation) -> ir.Value | None:
+    """The number that a nest fills its result with, if it does that."""
     block = generic.regions[0].blocks[0]
     operations = [operation.operation for operation in block.operations]
     if len(operations) != 1 or len(generic.operands) > 2:
-        return False
-    value = operations[0].operands[0]
+        return None
+    value: ir.Value = operations[0].operands[0]
     if value in list(block.arguments):
         position = list(block.arguments).index(value)
         if position == len(generic.operands) - 1:
-            return False
+            return None
         value = generic.operands[position]
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
+    return None if is_memref(value.type) else value
+
+
+def _is_zero(value: ir.Value | None) -> bool:
+    if value is None or isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
         return False
     constant = value.owner.operation.attributes["value"]
     if isinstance(constant, ir.IntegerAttr):

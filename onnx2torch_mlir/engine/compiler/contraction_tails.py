@@ -15,7 +15,7 @@ from onnx2torch_mlir.engine.compiler.contraction_driver import BLOCK_COLUMNS, Ta
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
 from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes, parts, without_offset
 from onnx2torch_mlir.engine.compiler.kernels import captured, distinct, is_constant
-from onnx2torch_mlir.engine.compiler.loop_order import iterators
+from onnx2torch_mlir.engine.compiler.loop_order import Access, iterators
 from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, nested, pointer, root_of, touches_memory
 
 _RESHAPES = ("memref.collapse_shape", "memref.expand_shape")
@@ -40,14 +40,35 @@ class Tails:
     exclusive: dict[str, list[int]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Sums:
+    """What a tail follows: a nest that makes all elements of ``result`` along its ``loops``, and what it reads for that."""
+
+    generic: ir.Operation
+    sources: list[ir.Value]
+    result: ir.Value
+    access: Access
+    loops: list[int]
+    """Outer ones first; those of one turn are left out."""
+
+
 def find(found: Contraction, fill: ir.Operation | None) -> Found | None:
     """The tail of the contraction, whose result ``fill`` makes zero before."""
-    generic = found.generic
-    root = root_of(found.value(2))
+    if found.column is None:
+        return None
+    sources = [found.value(operand) for operand in (found.left, found.right)]
+    loops = [*found.batches, *found.rows, found.column]
+    return follow(Sums(found.generic, sources, found.value(2), found.operands[2], loops), fill)
+
+
+def follow(sums: Sums, fill: ir.Operation | None) -> Found | None:
+    """The tail of ``sums``, whose result ``fill`` makes before."""
+    generic = sums.generic
+    root = root_of(sums.result)
     if fill is None or isinstance(root.owner, ir.Block) or root.owner.operation.name != "memref.alloc":
         return None
     buffer: ir.Operation = root.owner.operation
-    if buffer.block != generic.block or not _is_in_order(found):
+    if buffer.block != generic.block or not _is_in_order(sums):
         return None
     readers = _readers(root, {generic, fill})
     if readers is None or len(set(readers)) != 1:
@@ -60,19 +81,29 @@ def find(found: Contraction, fill: ir.Operation | None) -> Found | None:
     kinds = [_kind(nest, position, root) for position in range(len(nest.operands))]
     if None in kinds or kinds[-1] != "all" or root_of(nest.operands[len(nest.operands) - 1]) == root:
         return None
-    if list(list(nest.regions[0].blocks[0].arguments)[-1].uses) or not _may_move(found, nest, buffer):
+    if list(list(nest.regions[0].blocks[0].arguments)[-1].uses) or not _may_move(sums, nest, buffer):
         return None
     return Found(nest, [kind for kind in kinds if kind is not None], buffer)
 
 
-def _is_in_order(found: Contraction) -> bool:
-    """Whether the result's elements lie densely in the order of the driver's loops."""
-    out = found.operands[2]
-    if not _is_dense(found.value(2)) or found.column is None:
-        return False
-    loops = [*found.batches, *found.rows, found.column]
-    moved = [e.position for e in out.map.results if isinstance(e, ir.AffineDimExpr) and e.position in loops]
-    return moved == loops
+def leave_out(found: Found) -> None:
+    """Remove the nest that has become a tail, and the memory between; what asks for its sizes still gets them."""
+    found.nest.erase()
+    buffer = found.buffer
+    with ir.InsertionPoint(buffer), buffer.location:
+        sizes = [arith.IndexCastOp(ir.IntegerType.get_signless(64), size).result for size in buffer.operands]
+        shadow = assemble(ir.MemRefType(buffer.results[0].type), [llvm.ZeroOp(pointer()).result, *sizes])
+    for use in list(buffer.results[0].uses):
+        if use.owner.operation.name == "memref.dealloc":
+            use.owner.operation.erase()
+    buffer.results[0].replace_all_uses_with(shadow)
+    buffer.erase()
+
+
+def _is_in_order(sums: Sums) -> bool:
+    """Whether the result's elements lie densely in the order of the loops."""
+    moved = [e.position for e in sums.access.map.results if isinstance(e, ir.AffineDimExpr) and e.position in sums.loops]
+    return _is_dense(sums.result) and moved == sums.loops
 
 
 def _is_dense(value: ir.Value) -> bool:
@@ -128,12 +159,12 @@ def _kind(nest: ir.Operation, position: int, root: ir.Value) -> str | None:
     return "row" if moving == every[:-1] else None
 
 
-def _may_move(found: Contraction, nest: ir.Operation, buffer: ir.Operation) -> bool:
+def _may_move(sums: Sums, nest: ir.Operation, buffer: ir.Operation) -> bool:
     """Whether the nest may be done at the contraction's place: all it reads is there, and nothing in between minds."""
-    generic = found.generic
+    generic = sums.generic
     result = nest.operands[len(nest.operands) - 1]
     touched = {root_of(value) for value in nest.operands if is_memref(value.type)} - {buffer.results[0]}
-    sources = {root_of(found.value(operand)) for operand in (found.left, found.right)}
+    sources = {root_of(value) for value in sums.sources}
     others = (touched | sources) - {root_of(result)}
     if any(not distinct(root_of(result), other) for other in others):
         return False

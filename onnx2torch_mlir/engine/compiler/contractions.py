@@ -11,13 +11,12 @@ import math
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, llvm, scf
+from torch_mlir.dialects import arith, func, scf
 
 from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_tails, register_tile
 from onnx2torch_mlir.engine.compiler.arguments import load_word
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of
-from onnx2torch_mlir.engine.compiler.flatten import assemble
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import functions, nested, pointer, symbol
 from onnx2torch_mlir.engine.layout import Packing
@@ -101,21 +100,7 @@ def _call(found: Contraction, program: Program) -> None:
     generic.erase()
     if tail is not None:
         program.nests = [nest for nest in program.nests if nest != tail.nest]
-        _leave_out(tail)
-
-
-def _leave_out(tail: contraction_tails.Found) -> None:
-    """Remove the nest that the driver's tail has become, and the memory between; what asks for its sizes still gets them."""
-    tail.nest.erase()
-    buffer = tail.buffer
-    with ir.InsertionPoint(buffer), buffer.location:
-        sizes = [arith.IndexCastOp(ir.IntegerType.get_signless(64), size).result for size in buffer.operands]
-        shadow = assemble(ir.MemRefType(buffer.results[0].type), [llvm.ZeroOp(pointer()).result, *sizes])
-    for use in list(buffer.results[0].uses):
-        if use.owner.operation.name == "memref.dealloc":
-            use.owner.operation.erase()
-    buffer.results[0].replace_all_uses_with(shadow)
-    buffer.erase()
+        contraction_tails.leave_out(tail)
 
 
 def _where_many(found: Contraction, sizes: Sizes, fill: ir.Operation | None) -> ir.InsertionPoint:

@@ -2,70 +2,99 @@
 
 A tile is a few neighbouring places of the result times one vector of channels; its running values stay in registers while it
 walks along the taps of the window. The elements of a tap lie as far apart as the places do. What a tap does to a running
-value is the body of the nest, on vectors. A weight, if there is one, is packed: for each vector of channels the taps in their
-order, of each the numbers of the channels.
+value is the body of the nest, on vectors; what follows a window's value is the tail, on the same vectors. A weight, if there
+is one, is packed: for each vector of channels the taps in their order, of each the numbers of the channels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-_MOST_PLACES = 8
+from onnx2torch_mlir.engine.compiler.window_code import Code
+
+MOST_PLACES = 8
+_LONG_TAIL = 16
+"""Operations of a tail that are not written down for each place of a tile: there is a loop over the places."""
 
 
 @dataclass(frozen=True)
 class Body:
-    """What a tap does: operations on scalars as (result, name, operands, attributes, result type), and which value it gives.
+    """What a tap does: ``x``, ``w`` (None if there is no weight) and ``running`` name the elements in ``code``."""
 
-    ``x``, ``w`` (None if there is no weight) and ``running`` name the elements; ``scalars`` are values from outside.
-    """
-
-    operations: tuple[tuple[str, str, tuple[str, ...], str, str], ...]
-    yielded: str
+    code: Code
     x: str
     w: str | None
     running: str
-    types: tuple[tuple[str, str], ...]
-    scalars: tuple[str, ...]
 
     def type_of(self, name: str) -> str:
         """The scalar type of a value of the body."""
-        return dict(self.types)[name]
+        return self.code.type_of(name)
+
+
+@dataclass(frozen=True)
+class Input:
+    """Another array that a tail reads: its name in the code, how it moves ("all" like the result, by "column", or "none"),
+    and the bytes of an element."""
+
+    name: str
+    kind: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What is computed of each value of a window right after it; ``sums`` are the names of that value."""
+
+    code: Code
+    sums: tuple[str, ...]
+    inputs: tuple[Input, ...]
 
 
 @dataclass(frozen=True)
 class Window:
-    """A function: how many loops there are around a tile, and of taps; ``bytes`` of an element of x, w and the result."""
+    """A function: how many loops there are around a tile, and of taps; ``bytes`` of an element of x, w and the result.
+
+    With ``start``, every running value begins as one number, else as what the result holds.
+    """
 
     body: Body
     lanes: int
     outer: int
     taps: int
     bytes: tuple[int, int, int]
+    start: bool
+    tail: Tail | None = None
 
     def sizes(self) -> list[str]:
-        """The names of the i64 arguments, after the three pointers and the scalars."""
+        """The names of the i64 arguments, which come last."""
         outer = [f"{letter}{i}" for i in range(self.outer) for letter in ("on", "ox", "oo")]
         return [*outer, "tn", "tx", "to", "cn", *self._tap_sizes()]
 
     def _tap_sizes(self) -> list[str]:
         return [f"{letter}{i}" for i in range(self.taps) for letter in ("kn", "kx")]
 
-    def text(self, name: str) -> str:
-        """The function ``name`` and its tiles."""
-        return "\n".join([*(self._tile(name, places) for places in range(1, _MOST_PLACES + 1)), self._around(name)])
+    def text(self, name: str, places: Collection[int], *, masked: bool) -> str:
+        """The function ``name`` and its tiles of so many ``places``; ``masked`` if channels may be no multiple of a vector."""
+        return "\n".join([*(self._tile(name, count, masked=masked) for count in sorted(places)), self._around(name, places)])
 
-    def _scalars(self) -> list[str]:
-        return [f"{scalar}: {self.body.type_of(scalar)}" for scalar in self.body.scalars]
+    def _given(self, pointers: Sequence[str], sizes: Sequence[str]) -> list[tuple[str, str]]:
+        """Arguments and their types: the pointers, those of the tail, scalars of the body, the start, scalars of the tail."""
+        codes = [self.body.code] if self.tail is None else [self.body.code, self.tail.code]
+        inputs = () if self.tail is None else self.tail.inputs
+        scalars = [[(name, code.type_of(name)) for name in code.scalars] for code in codes]
+        start = [("%start", self.body.type_of(self.body.running))] if self.start else []
+        named = [*pointers, *(f"{input.name}_p" for input in inputs)]
+        given = [(name, "!llvm.ptr") for name in named] + scalars[0] + start
+        return [*given, *(scalars[1] if self.tail is not None else []), *((f"%{size}", "i64") for size in sizes)]
 
-    def _around(self, name: str) -> str:
-        given = ["%x: !llvm.ptr", "%w: !llvm.ptr", "%o: !llvm.ptr", *self._scalars(), *(f"%{n}: i64" for n in self.sizes())]
+    def _around(self, name: str, variants: Collection[int]) -> str:
+        given = self._given(["%x", "%w", "%o"], self.sizes())
         lines = [
-            f"func.func private @{name}({', '.join(given)}) {{",
+            f"func.func private @{name}({', '.join(f'{value}: {kind}' for value, kind in given)}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
-            f"%most = arith.constant {_MOST_PLACES} : i64",
+            f"%most = arith.constant {MOST_PLACES} : i64",
             "%some = arith.maxsi %tn, %one : i64",
             "%tiles = arith.ceildivsi %some, %most : i64",
             "%even = arith.ceildivsi %some, %tiles : i64",
@@ -84,19 +113,19 @@ class Window:
             "%which = arith.index_cast %places : i64 to index",
             "scf.index_switch %which",
         ]
-        types = ", ".join(["!llvm.ptr"] * 3 + [self.body.type_of(s) for s in self.body.scalars] + ["i64"] * (3 + 2 * self.taps))
-        values = ["%xt", "%w", "%ot", *self.body.scalars, "%tx", "%to", "%cn", *(f"%{n}" for n in self._tap_sizes())]
-        for places in range(1, _MOST_PLACES + 1):
-            head = f"case {places}" if places < _MOST_PLACES else "default"
-            lines += [f"{head} {{", f"func.call @{name}_{places}({', '.join(values)}) : ({types}) -> ()", "scf.yield", "}"]
+        inner = self._given(["%x", "%w", "%o", "%base"], ["tx", "to", "cn", *self._tap_sizes()])
+        here = {"%x": "%xt", "%o": "%ot", "%base": "%o"}
+        values, types = (", ".join(part) for part in zip(*((here.get(n, n), kind) for n, kind in inner), strict=True))
+        for count in sorted(variants):
+            head = f"case {count}" if count < max(variants) else "default"
+            lines += [f"{head} {{", f"func.call @{name}_{count}({values}) : ({types}) -> ()", "scf.yield", "}"]
         return "\n".join([*lines, "}", *["}"] * self.outer, "return", "}"])
 
-    def _tile(self, name: str, places: int) -> str:
-        sizes = ["tx", "to", "cn", *self._tap_sizes()]
-        given = ["%x: !llvm.ptr", "%w: !llvm.ptr", "%o: !llvm.ptr", *self._scalars(), *(f"%{n}: i64" for n in sizes)]
+    def _tile(self, name: str, places: int, *, masked: bool) -> str:
+        given = self._given(["%x", "%w", "%o", "%base"], ["tx", "to", "cn", *self._tap_sizes()])
         lanes, kinds = self.lanes, self.bytes
         lines = [
-            f"func.func private @{name}_{places}({', '.join(given)}) {{",
+            f"func.func private @{name}_{places}({', '.join(f'{value}: {kind}' for value, kind in given)}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
             f"%lanes = arith.constant {lanes} : i64",
@@ -107,26 +136,45 @@ class Window:
             "%rest = arith.remui %cn, %lanes : i64",
             "%whole = arith.subi %cn, %rest : i64",
             "%some = arith.cmpi ne, %rest, %none : i64",
+            *self.body.code.shared(lanes),
         ]
-        for scalar in self.body.scalars:
-            kind = self.body.type_of(scalar)
-            lines.append(f"{scalar}_v = vector.broadcast {scalar} : {kind} to {self._vector(kind)}")
+        if self.start:
+            kind = self.body.type_of(self.body.running)
+            lines.append(f"%start_v = vector.broadcast %start : {kind} to {self._vector(kind)}")
+        if self.tail is not None:
+            lines += self._shared_by_tails(self.tail)
         lines += ["scf.for %c = %none to %whole step %lanes : i64 {", *self._channels(places, "f", "%c", None), "}"]
-        lines += [
-            "scf.if %some {",
-            f"%limit = vector.broadcast %rest : i64 to vector<{lanes}xi64>",
-            f"%mask = arith.cmpi slt, %lane, %limit : vector<{lanes}xi64>",
-            *self._channels(places, "m", "%whole", "%mask"),
-            "}",
-        ]
+        if masked:
+            lines += [
+                "scf.if %some {",
+                f"%limit = vector.broadcast %rest : i64 to vector<{lanes}xi64>",
+                f"%mask = arith.cmpi slt, %lane, %limit : vector<{lanes}xi64>",
+                *self._channels(places, "m", "%whole", "%mask"),
+                "}",
+            ]
         return "\n".join([*lines, "return", "}"])
+
+    def _shared_by_tails(self, tail: Tail) -> list[str]:
+        lines = [
+            *tail.code.shared(self.lanes),
+            "%there = llvm.ptrtoint %o : !llvm.ptr to i64",
+            "%origin = llvm.ptrtoint %base : !llvm.ptr to i64",
+            "%apart = arith.subi %there, %origin : i64",
+        ]
+        for input in tail.inputs:
+            kind = tail.code.type_of(input.name)
+            if input.kind == "none":
+                lines += [
+                    f"{input.name}_l = llvm.load {input.name}_p : !llvm.ptr -> {kind}",
+                    f"{input.name}_v = vector.broadcast {input.name}_l : {kind} to {self._vector(kind)}",
+                ]
+        return lines
 
     def _vector(self, scalar: str) -> str:
         return f"vector<{self.lanes}x{scalar}>"
 
-    def _load(self, name: str, place: str, scalar: str, mask: str | None) -> list[str]:
+    def _load(self, name: str, place: str, scalar: str, size: int, mask: str | None) -> list[str]:
         vector = self._vector(scalar)
-        size = self.bytes[2] if name.startswith("%s") else self.bytes[0]
         if mask is None:
             return [f"{name} = llvm.load {place} {{alignment = {size} : i64}} : !llvm.ptr -> {vector}"]
         zero = "0.0" if scalar.startswith("f") else "0"
@@ -136,10 +184,18 @@ class Window:
             f" : (!llvm.ptr, vector<{self.lanes}xi1>, {vector}) -> {vector}",
         ]
 
+    def _store(self, value: str, place: str, scalar: str, mask: str | None) -> str:
+        vector, size = self._vector(scalar), self.bytes[2]
+        if mask is None:
+            return f"llvm.store {value}, {place} {{alignment = {size} : i64}} : {vector}, !llvm.ptr"
+        return (
+            f"llvm.intr.masked.store {value}, {place}, {mask} {{alignment = {size} : i32}}"
+            f" : {vector}, vector<{self.lanes}xi1> into !llvm.ptr"
+        )
+
     def _channels(self, places: int, tag: str, channel: str, mask: str | None) -> list[str]:
         """One vector of channels of all places."""
-        body = self.body
-        out, kind = body.type_of(body.running), self._vector(body.type_of(body.running))
+        out = self.body.type_of(self.body.running)
         lines = [
             f"%{tag}cx = arith.muli {channel}, %xb : i64",
             f"%{tag}co = arith.muli {channel}, %ob : i64",
@@ -154,25 +210,73 @@ class Window:
                 f"%{tag}ax{place} = arith.muli {number}, %tx : i64",
                 f"%{tag}bx{place} = arith.addi %{tag}ax{place}, %{tag}cx : i64",
                 f"%{tag}x{place} = llvm.getelementptr %x[%{tag}bx{place}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-                f"%{tag}ao{place} = arith.muli {number}, %to : i64",
-                f"%{tag}bo{place} = arith.addi %{tag}ao{place}, %{tag}co : i64",
-                f"%{tag}o{place} = llvm.getelementptr %o[%{tag}bo{place}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-                *self._load(f"%s{tag}{place}", f"%{tag}o{place}", out, mask),
+                *self._result_place(tag, f"{tag}o{place}", number),
             ]
+            if not self.start:
+                lines += self._load(f"%s{tag}{place}", f"%{tag}o{place}", out, self.bytes[2], mask)
             xs.append(f"%{tag}x{place}")
-            starts.append(f"%s{tag}{place}")
+            starts.append("%start_v" if self.start else f"%s{tag}{place}")
         inner, ends, _ = self._taps(0, tag, mask, "%none", f"%{tag}w", starts, xs)
-        lines += inner
-        for place, value in enumerate(ends):
-            target = f"%{tag}o{place}"
-            if mask is None:
-                lines.append(f"llvm.store {value}, {target} {{alignment = {self.bytes[2]} : i64}} : {kind}, !llvm.ptr")
+        return [*lines, *inner, *self._finish(places, tag, channel, mask, ends)]
+
+    @staticmethod
+    def _result_place(tag: str, name: str, number: str) -> list[str]:
+        return [
+            f"%{name}_a = arith.muli {number}, %to : i64",
+            f"%{name}_b = arith.addi %{name}_a, %{tag}co : i64",
+            f"%{name} = llvm.getelementptr %o[%{name}_b] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        ]
+
+    def _finish(self, places: int, tag: str, channel: str, mask: str | None, ends: Sequence[str]) -> list[str]:
+        """What follows the values of the window, and what stores it."""
+        out, tail = self.body.type_of(self.body.running), self.tail
+        if tail is None:
+            return [self._store(value, f"%{tag}o{place}", out, mask) for place, value in enumerate(ends)]
+        lines, result = [], tail.code.type_of(tail.code.yielded)
+        for input in tail.inputs:
+            if input.kind == "column":
+                name = f"%{tag}{input.name[1:]}"
+                lines += [
+                    f"{name}_size = arith.constant {input.bytes} : i64",
+                    *_moved(f"{name[1:]}_at", f"{input.name}_p", channel, f"{name}_size"),
+                    *self._load(f"{name}_c", f"{name}_at", tail.code.type_of(input.name), input.bytes, mask),
+                ]
+        if places == 1 or len(tail.code.operations) <= _LONG_TAIL or result != out:
+            for place, value in enumerate(ends):
+                lines += self._after(tail, f"{tag}{place}", tag, f"%{tag}o{place}", value, mask)
+            return lines
+        lines += [self._store(value, f"%{tag}o{place}", out, mask) for place, value in enumerate(ends)]
+        return [
+            *lines,
+            f"%{tag}all = arith.constant {places} : i64",
+            f"scf.for %{tag}p = %none to %{tag}all step %one : i64 {{",
+            *self._result_place(tag, f"{tag}po", f"%{tag}p"),
+            *self._load(f"%{tag}ps", f"%{tag}po", out, self.bytes[2], mask),
+            *self._after(tail, f"{tag}l", tag, f"%{tag}po", f"%{tag}ps", mask),
+            "}",
+        ]
+
+    def _after(self, tail: Tail, name: str, tag: str, place: str, value: str, mask: str | None) -> list[str]:
+        """The tail of one vector, which belongs at ``place`` of the result."""
+        lines, given = [], dict.fromkeys(tail.sums, value)
+        for input in tail.inputs:
+            kind = tail.code.type_of(input.name)
+            if input.kind == "none":
+                given[input.name] = f"{input.name}_v"
+            elif input.kind == "column":
+                given[input.name] = f"%{tag}{input.name[1:]}_c"
             else:
-                lines.append(
-                    f"llvm.intr.masked.store {value}, {target}, {mask} {{alignment = {self.bytes[2]} : i32}}"
-                    f" : {kind}, vector<{self.lanes}xi1> into !llvm.ptr"
-                )
-        return lines
+                here = f"%{name}{input.name[1:]}"
+                lines += [
+                    f"{here}_f = arith.addi %apart, {place}_b : i64",
+                    f"{here}_e = arith.divui {here}_f, %ob : i64",
+                    f"{here}_size = arith.constant {input.bytes} : i64",
+                    *_moved(f"{here[1:]}_at", f"{input.name}_p", f"{here}_e", f"{here}_size"),
+                    *self._load(here, f"{here}_at", kind, input.bytes, mask),
+                ]
+                given[input.name] = here
+        found, result = tail.code.on_vectors(self.lanes, given, f"{name}_")
+        return [*lines, *found, self._store(result, place, tail.code.type_of(tail.code.yielded), mask)]
 
     def _taps(
         self, depth: int, tag: str, mask: str | None, far: str, w: str, running: Sequence[str], xs: Sequence[str]
@@ -215,17 +319,13 @@ class Window:
         for place, (value, x) in enumerate(zip(running, xs, strict=True)):
             element = f"%{tag}e{place}"
             lines.append(f"{element}p = llvm.getelementptr {x}[{far}] : (!llvm.ptr, i64) -> !llvm.ptr, i8")
-            lines += self._load(element, f"{element}p", body.type_of(body.x), mask)
-            names = {body.x: element, body.running: value, **{s: f"{s}_v" for s in body.scalars}}
+            lines += self._load(element, f"{element}p", body.type_of(body.x), self.bytes[0], mask)
+            given = {body.x: element, body.running: value}
             if body.w is not None:
-                names[body.w] = weight
-            for result, operation, operands, attributes, kind in body.operations:
-                names[result] = f"%{tag}{result[1:]}_{place}"
-                vector = "i64" if kind == "" else self._vector(kind)
-                types = ", ".join(self._vector(body.type_of(operand)) for operand in operands)
-                values = ", ".join(names[operand] for operand in operands)
-                lines.append(f'{names[result]} = "{operation}"({values}) {attributes} : ({types}) -> {vector}')
-            ends.append(names[body.yielded])
+                given[body.w] = weight
+            found, end = body.code.on_vectors(self.lanes, given, f"{tag}{place}_")
+            lines += found
+            ends.append(end)
         return lines, ends, after
 
 

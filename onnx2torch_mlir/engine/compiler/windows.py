@@ -1,31 +1,33 @@
 """Reductions over windows whose channels lie side by side become calls of functions of window_tile.py.
 
 A ``linalg.generic`` on memrefs is taken if a loop that is not reduced moves the input and the result densely, and its body only
-computes (arith). A second operand, if the body uses it, is a weight that moves with the channels and the taps.
+computes (arith). A second operand, if the body uses it, is a weight that moves with the channels and the taps. The number that
+the result is filled with before is where the running values start, and the pointwise nest that alone reads the result is done
+by the function too, if vectors can (contraction_tails.py says which).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, memref
 
+from onnx2torch_mlir.engine.compiler import contraction_tails
 from onnx2torch_mlir.engine.compiler.arguments import load_word
-from onnx2torch_mlir.engine.compiler.contraction_sizes import weight_of
+from onnx2torch_mlir.engine.compiler.contraction_sizes import filled_before, number_of_fill, weight_of
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, origin
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import functions, i64, is_memref, nested, pointer, symbol
-from onnx2torch_mlir.engine.compiler.window_tile import Body, Window
+from onnx2torch_mlir.engine.compiler.window_code import code_of
+from onnx2torch_mlir.engine.compiler.window_tile import MOST_PLACES, Body, Input, Tail, Window
 from onnx2torch_mlir.engine.layout import Packing
 
 _ELEMENTS = ("f16", "f32", "f64", "i8", "i16", "i32", "i64")
 _MOST_TAPS = 4
 _FEW_CHANNELS = 4
-_CONTRACT = "{fastmath = #arith.fastmath<contract>}"
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,27 @@ class _Program:
     weights: dict[int, int]
     before: int
     packings: list[Packing] = field(default_factory=list)
-    names: dict[Window, str] = field(default_factory=dict)
+    windows: dict[Window, _Uses] = field(default_factory=dict)
+    nests: list[ir.Operation] = field(default_factory=list)
+    """What has not been looked at yet."""
+
+
+@dataclass
+class _Uses:
+    """A function's name, and what its calls need: tiles of so many places, channels that fill no vector."""
+
+    name: str
+    places: set[int] = field(default_factory=set)
+    masked: bool = False
+
+
+@dataclass(frozen=True)
+class _After:
+    """The tail of a window: where it was found, what is computed, and the values from outside that it uses."""
+
+    found: contraction_tails.Found
+    tail: Tail
+    scalars: list[ir.Value]
 
 
 def replace(module: ir.Module, weights: dict[int, int], words: int, packings: Sequence[Packing]) -> list[Packing]:
@@ -63,13 +85,14 @@ def replace(module: ir.Module, weights: dict[int, int], words: int, packings: Se
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
     program = _Program(main.regions[0].blocks[0].arguments[1], words, weights, len(packings))
-    for operation in list(nested(main)):
-        if operation.name == "linalg.generic":
-            found = _match(operation)
-            if found is not None:
-                _call(found, program)
-    if program.names:
-        text = "\n".join(window.text(name) for window, name in program.names.items())
+    program.nests = [operation for operation in nested(main) if operation.name == "linalg.generic"]
+    while program.nests:
+        found = _match(program.nests.pop(0))
+        if found is not None:
+            _call(found, program)
+    if program.windows:
+        functions_ = [window.text(uses.name, uses.places, masked=uses.masked) for window, uses in program.windows.items()]
+        text = "\n".join(functions_)
         fragment = ir.Module.parse("module {" + text + "}", context=module.context)
         for operation in list(fragment.body.operations):
             operation.operation.detach_from_parent()
@@ -128,42 +151,38 @@ def _length(operands: Sequence[Access], dim: int) -> tuple[int, int] | None:
 
 def _body(generic: ir.Operation) -> tuple[Body, list[ir.Value]] | None:
     """The body of a nest, and the values from outside that it uses; None if it is not of the kind described."""
-    block = generic.regions[0].blocks[0]
-    arguments = list(block.arguments)
-    if any(str(argument.type) not in _ELEMENTS for argument in arguments):
+    read = code_of(generic, "b", contract=True)
+    if read is None:
         return None
-    names: dict[ir.Value, str] = {argument: f"%a{number}" for number, argument in enumerate(arguments)}
-    types = {name: str(value.type) for value, name in names.items()}
-    scalars: list[ir.Value] = []
-    found: list[tuple[str, str, tuple[str, ...], str, str]] = []
-    *operations, terminator = (operation.operation for operation in block.operations)
-    for operation in operations:
-        plain = operation.name.startswith("arith.") and operation.name != "arith.constant"
-        if not plain or len(operation.results) != 1 or len(operation.regions):
+    code, scalars = read
+    if any(code.type_of(argument) not in _ELEMENTS for argument in code.arguments):
+        return None
+    weight = code.arguments[1] if len(code.arguments) == 3 and code.used(code.arguments[1]) else None
+    return Body(code, code.arguments[0], weight, code.arguments[-1]), scalars
+
+
+def _after(found: _Found, fill: ir.Operation) -> _After | None:
+    """The tail of a window whose result ``fill`` makes before."""
+    generic, out = found.generic, found.operands[-1]
+    loops = [*found.outer, *([found.places] if found.places is not None else []), found.channel]
+    sources = list(generic.operands)[:-1]
+    sums = contraction_tails.Sums(generic, sources, generic.operands[len(sources)], out, loops)
+    tail = contraction_tails.follow(sums, fill)
+    read = code_of(tail.nest, "f", contract=False) if tail is not None else None
+    if tail is None or read is None or "row" in tail.kinds:
+        return None
+    code, scalars = read
+    inputs = []
+    *operands, _ = zip(code.arguments, tail.kinds, tail.nest.operands, strict=True)
+    for name, kind, value in operands:
+        if not is_memref(value.type):
             return None
-        for operand in operation.operands:
-            if operand not in names:
-                names[operand] = f"%e{len(scalars)}"
-                types[names[operand]] = str(operand.type)
-                scalars.append(operand)
-        result = operation.results[0]
-        names[result] = f"%t{len(found)}"
-        types[names[result]] = str(result.type)
-        attributes = {name: operation.attributes[name] for name in operation.attributes}
-        text = "{" + ", ".join(f"{name} = {value}" for name, value in attributes.items()) + "}"
-        if operation.name in ("arith.mulf", "arith.addf"):
-            text = _CONTRACT
-        operands = tuple(names[operand] for operand in operation.operands)
-        found.append((names[result], operation.name, operands, text, str(result.type)))
-    yielded = list(terminator.operands)
-    if len(yielded) != 1 or yielded[0] not in names or not all(re.fullmatch(r"[if]\d+|bf16", kind) for kind in types.values()):
+        if kind != "sums":
+            inputs.append(Input(name, kind, element_bytes(ir.MemRefType(value.type).element_type)))
+    if any(code.type_of(name) not in _ELEMENTS for name in (*code.arguments, code.yielded)):
         return None
-    running = arguments[-1]
-    weight = arguments[1] if len(arguments) == 3 and list(arguments[1].uses) else None
-    inside = tuple(types.items())
-    outside = tuple(names[value] for value in scalars)
-    body = Body(tuple(found), names[yielded[0]], "%a0", None if weight is None else "%a1", names[running], inside, outside)
-    return body, scalars
+    names = tuple(name for name, kind, _ in operands if kind == "sums")
+    return _After(tail, Tail(code, names, tuple(inputs)), scalars)
 
 
 def _call(found: _Found, program: _Program) -> None:
@@ -171,30 +190,80 @@ def _call(found: _Found, program: _Program) -> None:
     packing = _packing(found, program) if found.weight is not None else None
     if found.weight is not None and packing is None:
         return
-    kinds = [element_bytes(ir.MemRefType(generic.operands[number].type).element_type) for number in (0, found.weight or 0, -1)]
-    window = Window(found.body, of_host().lanes, len(found.outer), len(found.taps), (kinds[0], kinds[1], kinds[2]))
-    name = program.names.setdefault(window, f"o2m_window_{len(program.names)}")
+    fill = filled_before(generic)
+    after = _after(found, fill) if fill is not None else None
+    if after is not None:
+        contraction_tails.prepare(after.found, generic)
+    target = generic if after is None else after.found.nest
+    out = target.operands[len(target.operands) - 1]
+    kinds = [element_bytes(ir.MemRefType(value.type).element_type) for value in _arrays(found, out)]
+    lanes = of_host().lanes
+    tail = after.tail if after is not None else None
+    window = Window(
+        found.body, lanes, len(found.outer), len(found.taps), (kinds[0], kinds[1], kinds[2]), fill is not None, tail
+    )
+    uses = program.windows.setdefault(window, _Uses(f"o2m_window_{len(program.windows)}"))
+    uses.places |= _variants(1 if found.places is None else found.lengths[found.places])
+    channels = found.lengths[found.channel]
+    uses.masked = uses.masked or channels is None or channels % lanes != 0
     with ir.InsertionPoint(generic), generic.location:
-        sizes = _Sizes(found)
-        out = len(found.operands) - 1
-        words: list[ir.Value] = []
-        for dim in found.outer:
-            words += [sizes.count(dim), sizes.step(0, dim), sizes.step(out, dim)]
-        if found.places is None:
-            words += [sizes.number(1), sizes.number(0), sizes.number(0)]
-        else:
-            words += [sizes.count(found.places), sizes.step(0, found.places), sizes.step(out, found.places)]
-        words.append(sizes.count(found.channel))
-        for dim in found.taps:
-            words += [sizes.count(dim), sizes.step(0, dim)]
-        x, o = (parts(generic.operands[n], without_offset(ir.MemRefType(generic.operands[n].type)))[0] for n in (0, out))
+        words = _words(found, kinds[2])
+        x, o = (_pointer(value) for value in (generic.operands[0], out))
         w = x
         if packing is not None:
             place = program.count + 2 + program.before + len(program.packings)
             w = load_word(program.words, place, pointer())
             program.packings.append(packing)
-        func.CallOp([], ir.FlatSymbolRefAttr.get(name), [x, w, o, *found.scalars, *words])
+        given = [x, w, o]
+        if after is not None:
+            named = zip(after.found.kinds[:-1], after.found.nest.operands, strict=False)
+            given += [_pointer(value) for kind, value in named if kind != "sums"]
+        given += found.scalars
+        if fill is not None:
+            number = number_of_fill(fill)
+            assert number is not None
+            given.append(number)
+        given += after.scalars if after is not None else []
+        func.CallOp([], ir.FlatSymbolRefAttr.get(uses.name), [*given, *words])
+    if fill is not None:
+        fill.erase()
     generic.erase()
+    if after is not None:
+        program.nests = [nest for nest in program.nests if nest != after.found.nest]
+        contraction_tails.leave_out(after.found)
+
+
+def _arrays(found: _Found, out: ir.Value) -> list[ir.Value]:
+    return [found.generic.operands[0], found.generic.operands[found.weight or 0], out]
+
+
+def _pointer(value: ir.Value) -> ir.Value:
+    return parts(value, without_offset(ir.MemRefType(value.type)))[0]
+
+
+def _variants(places: int | None) -> set[int]:
+    """Of how many places there are tiles, if there are so many ``places`` side by side."""
+    if places is None:
+        return set(range(1, MOST_PLACES + 1))
+    even = -(-places // max(1, -(-places // MOST_PLACES))) or 1
+    return {even, places % even or even}
+
+
+def _words(found: _Found, width: int) -> list[ir.Value]:
+    """Counts and steps; ``width`` is that of an element of what the function writes."""
+    sizes = _Sizes(found)
+    out = len(found.operands) - 1
+    words: list[ir.Value] = []
+    for dim in found.outer:
+        words += [sizes.count(dim), sizes.step(0, dim), sizes.step(out, dim, width)]
+    if found.places is None:
+        words += [sizes.number(1), sizes.number(0), sizes.number(0)]
+    else:
+        words += [sizes.count(found.places), sizes.step(0, found.places), sizes.step(out, found.places, width)]
+    words.append(sizes.count(found.channel))
+    for dim in found.taps:
+        words += [sizes.count(dim), sizes.step(0, dim)]
+    return words
 
 
 def _packing(found: _Found, program: _Program) -> Packing | None:
@@ -230,8 +299,8 @@ class _Sizes:
         assert place is not None
         return self._metadata(place[0], 2 + place[1])
 
-    def step(self, operand: int, dim: int) -> ir.Value:
-        """How far an operand moves when the loop turns."""
+    def step(self, operand: int, dim: int, width: int | None = None) -> ir.Value:
+        """How far an operand moves when the loop turns; ``width`` is that of its elements, if they are to have another."""
         access = self.found.operands[operand]
         rank = len(access.map.results)
         total = self.number(0)
@@ -241,8 +310,9 @@ class _Sizes:
                 stride = access.strides[axis]
                 far = self.number(stride) if stride is not None else self._metadata(operand, 2 + rank + axis)
                 total = arith.AddIOp(total, arith.MulIOp(far, self.number(factor)).result).result
-        kind = ir.MemRefType(self.found.generic.operands[operand].type).element_type
-        return arith.MulIOp(total, self.number(element_bytes(kind))).result
+        if width is None:
+            width = element_bytes(ir.MemRefType(self.found.generic.operands[operand].type).element_type)
+        return arith.MulIOp(total, self.number(width)).result
 
     def _metadata(self, operand: int, place: int) -> ir.Value:
         found = memref.ExtractStridedMetadataOp(self.found.generic.operands[operand]).results[place]
