@@ -39,7 +39,7 @@ def _surroundings() -> bytes:
     """Everything beside the program that the machine code depends on."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    for source in [here / "layout.py", *sorted((here / "compiler").glob("*.py"))]:
+    for source in [here / "layout.py", here / "derived.py", *sorted((here / "compiler").glob("*.py"))]:
         digest.update(source.read_bytes())
     digest.update(f"{version('torch-mlir')} {objects.host()}".encode())
     return digest.digest()

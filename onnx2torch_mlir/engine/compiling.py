@@ -21,9 +21,7 @@ _MISSING = re.compile(r"Symbols not found: \[ ([^\]]+) \]")
 _STAGE = re.compile(r"^o2m-stage (.*)$", re.MULTILINE)
 
 
-def compile(
-    lowered: Lowered, *, threads: int = 1, timeout: float | None = None, reproducer: Path | None = None
-) -> Engine:
+def compile(lowered: Lowered, *, threads: int = 1, timeout: float | None = None, reproducer: Path | None = None) -> Engine:
     """Native code for ``lowered``, ready to run on this machine.
 
     ``threads`` is accepted for what is to come; programs run on one thread. ``timeout`` limits the compiler's time in
@@ -46,7 +44,8 @@ def compile(
         cache.store(name, entry)
     packings = [Packing(*fields) for fields in entry["packings"]]
     tables = profile.add(entry["sites"]) if profile is not None else None
-    return Engine(lowered, entry["object"], entry["messages"], packings, profile=tables, seconds=entry["seconds"])
+    derived = entry["derived"]
+    return Engine(lowered, entry["object"], entry["messages"], packings, derived, profile=tables, seconds=entry["seconds"])
 
 
 def build(
@@ -68,9 +67,7 @@ def build(
         return entry
     except Refusal as refusal:
         hint = _reproduce(program, reproducer)
-        raise Refusal(
-            Finding(f.code, f.reason, f.hint or hint, f.case, f.node, f.severity) for f in refusal.findings
-        ) from None
+        raise Refusal(Finding(f.code, f.reason, f.hint or hint, f.case, f.node, f.severity) for f in refusal.findings) from None
     except isolation.WorkerCrashed as crash:
         missing = [name.strip() for group in _MISSING.findall(crash.stderr) for name in group.split(",")]
         if missing:

@@ -16,7 +16,8 @@ from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine import arrays, layout, objects
 from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.engine.binding import InputBinder, dim_text
-from onnx2torch_mlir.engine.packed_weights import packed
+from onnx2torch_mlir.engine.derived import Derived
+from onnx2torch_mlir.engine.packed_weights import prepared
 from onnx2torch_mlir.engine.profiling import EngineProfile
 from onnx2torch_mlir.engine.weights import loaded
 from onnx2torch_mlir.lowering.lowered import Lowered
@@ -81,13 +82,16 @@ class Engine:
         code: bytes,
         messages: list[str],
         packings: Sequence[layout.Packing] = (),
+        derived: Sequence[Derived] = (),
         *,
         profile: EngineProfile | None = None,
         seconds: Mapping[str, float] | None = None,
     ) -> None:
         """Load ``code`` (see `onnx2torch_mlir.engine.compile`); ``messages`` are those of the assertions.
 
-        ``packings`` says which weights the code finds packed, in its order; ``profile`` holds the times of code with clocks.
+        ``packings`` says which weights the code finds packed, in its order; ``derived``, which are computed from others after
+        these: their shapes, whether the code reads them as they are, and the steps (derived.py). ``profile`` holds the times
+        of code with clocks.
         """
         self._lowered = lowered
         self._code = objects.Code(code, layout.ENTRY)
@@ -99,6 +103,7 @@ class Engine:
         self._weights: list[Array] | None = None
         self._weight_words: list[int] = []
         self._packings = packings
+        self._derived = derived
         self._packed: list[Array] = []
         self._lock = threading.Lock()
         self._contexts: list[Context] = []
@@ -154,8 +159,9 @@ class Engine:
             if self._weights is not None:
                 return
             weights = [loaded(weight) for weight in self._lowered.weights]
+            computed, self._packed = prepared(weights, self._packings, self._derived)
+            weights += computed
             self._weight_words = arrays.arguments(weights)
-            self._packed = [packed(weights[packing.weight], packing) for packing in self._packings]
             self._weights = weights
 
     def _fail(self, index: int) -> None:

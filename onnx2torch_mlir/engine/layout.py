@@ -26,6 +26,11 @@ HEADER_BYTES = 64
 RAW, PREVIOUS, NEXT, AGE, CAPACITY, KEPT = range(-8, -2)
 """Words before a block of memory: malloc's pointer, links of the list, serial number, size, whether a loop keeps it."""
 
+CODES_HEADER = 16
+"""Words of 32 bits before packed codes. The words of 64 bits there are: how many bits a code has (32: these are floats), how
+many steps along the sum a block has, the bytes of a block's record, whether columns have zero points of their own, else the
+one zero point's bits, the bytes of a panel, and the bytes of all panels of a batch."""
+
 OUT_OF_MEMORY = -1
 """The number that stands for a failed malloc where others stand for assertions."""
 
@@ -42,7 +47,8 @@ class Packing:
     ``offset`` is where the operand begins in the weight. Packed, batches come first, then panels of ``width`` columns each,
     then the segments, then the columns of the panel; columns beyond the last are 0. With ``zero`` the weight is of bytes
     (``signed`` or not), and packed as pairs of 16 bits less that zero point: segments are then one, half as long, and
-    neighbours along it lie side by side for each column; an odd last one has a 0 beside it.
+    neighbours along it lie side by side for each column; an odd last one has a 0 beside it. With ``codes`` the weight is
+    one of `derived.py`, packed as packed_codes.py does; all segments are one there, and batches count as one step each.
     """
 
     weight: int
@@ -53,6 +59,7 @@ class Packing:
     segments: Sequence[Sequence[int]]
     zero: int | None = None
     signed: bool = True
+    codes: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -65,6 +72,8 @@ class Packing:
 
     @property
     def batch_steps(self) -> list[int]:
-        """How many bytes apart the packed operands of neighbouring batches are."""
+        """How many bytes apart the packed operands of neighbouring batches are; for codes, how many batches."""
+        if self.codes:
+            return [math.prod(n for n, _ in self.batches[axis + 1 :]) for axis in range(len(self.batches))]
         width = 4 if self.zero is None else 2
         return [width * math.prod(self.shape[axis + 1 :]) for axis in range(len(self.batches))]

@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from onnx2torch_mlir.engine.arrays import Array
+from onnx2torch_mlir.engine.derived import Codes, Derived, evaluated
 from onnx2torch_mlir.engine.layout import Packing
+from onnx2torch_mlir.engine.packed_codes import packed_codes
 
 
-def packed(weight: Array, packing: Packing) -> Array:
-    """A dense ``weight`` as ``packing`` says: an array of its ``shape``, 64-byte aligned."""
+def prepared(
+    weights: Sequence[Array], packings: Sequence[Packing], derived: Sequence[Derived]
+) -> tuple[list[Array], list[Array]]:
+    """The weights that are computed from ``weights``, and all that ``packings`` ask for.
+
+    What is only read packed is an empty array in its shape's place.
+    """
+    computed: list[Array] = []
+    own = len(weights)
+    result = {i: packed(weights[packing.weight], packing) for i, packing in enumerate(packings) if packing.weight < own}
+    for number, (shape, is_read, steps) in enumerate(derived, own):
+        value = evaluated(steps, weights)
+        result |= {i: packed(value, packing) for i, packing in enumerate(packings) if packing.weight == number}
+        nothing = as_strided(np.zeros(1, np.float32), shape, [0] * len(shape), writeable=False)
+        computed.append(as_floats(value) if is_read else nothing)
+    return computed, [result[position] for position in range(len(packings))]
+
+
+def as_floats(value: Array | Codes) -> Array:
+    """The dense array that a weight is."""
+    return np.ascontiguousarray(value.numbers() if isinstance(value, Codes) else value)
+
+
+def packed(weight: Array | Codes, packing: Packing) -> Array:
+    """A ``weight`` as ``packing`` says: an array of its ``shape``, or packed codes, 64-byte aligned."""
+    if packing.codes:
+        return packed_codes(weight, packing)
+    weight = as_floats(weight)
     count, step = packing.columns
     dims = [*packing.batches, *packing.segments, (count, step)]
     size = weight.itemsize

@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnx2torch_mlir.engine.derived import Derived
+
 MAX_RANK = 16
 """Dims that an ``o2m_tensor`` has room for."""
 
@@ -122,6 +124,11 @@ class Interface:
     def result_words(self) -> int:
         """Words of the results: for each two pointers, an offset, sizes and strides."""
         return sum(3 + 2 * len(value.shape) for value in self.outputs)
+
+    def with_weights(self, derived: Sequence[Derived]) -> Interface:
+        """The same with weights that are computed from the others."""
+        shapes = (*self.weights, *(tuple(shape) for shape, _, _ in derived))
+        return Interface(self.prefix, self.inputs, self.outputs, shapes, self.features, self.identity)
 
     def identified(self, code_key: str) -> Interface:
         """The same with the identity of code that is kept under ``code_key``: weights' files and code belong together by it."""

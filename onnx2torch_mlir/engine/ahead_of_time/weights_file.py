@@ -17,8 +17,9 @@ import torch
 
 from onnx2torch_mlir.engine.ahead_of_time.interface import COUNT, MAGIC, OFFSETS, TOTAL, Interface
 from onnx2torch_mlir.engine.arrays import Array
+from onnx2torch_mlir.engine.derived import Codes, Derived, evaluated, sources
 from onnx2torch_mlir.engine.layout import Packing
-from onnx2torch_mlir.engine.packed_weights import packed
+from onnx2torch_mlir.engine.packed_weights import as_floats, packed
 from onnx2torch_mlir.engine.weights import loaded
 from onnx2torch_mlir.lowering.lowered import Lowered
 
@@ -29,12 +30,22 @@ _STEP = 1 << 24
 
 
 def write(
-    path: Path, lowered: Lowered, interface: Interface, packings: Sequence[Packing], read: Collection[int], writing: Writing
+    path: Path,
+    lowered: Lowered,
+    interface: Interface,
+    packings: Sequence[Packing],
+    derived: Sequence[Derived],
+    read: Collection[int],
+    writing: Writing,
 ) -> list[dict[str, Any]]:
-    """Write the file; ``read`` are the weights that the code reads as they are. Gives what the manifest says of each part."""
+    """Write the file; ``derived`` are weights that are computed from others, ``read`` those that the code reads as they are.
+
+    Gives what the manifest says of each part.
+    """
     sizes = [
         _bytes(weight.spec.dtype.itemsize, shape) for weight, shape in zip(lowered.weights, interface.weights, strict=True)
     ]
+    sizes += [_bytes(4, shape) for shape, _, _ in derived]
     expected = sum(sizes[number] for number in read) + sum(sizes[packing.weight] for packing in packings)
     count = len(sizes) + len(packings)
     offsets = [0] * count
@@ -42,7 +53,7 @@ def write(
     known: dict[object, int] = {}
     with path.open("wb") as file, writing(path.name, expected) as progress:
         file.write(bytes(OFFSETS + 8 * count))
-        for number, key, name, array in _parts(lowered, packings, frozenset(read)):
+        for number, key, name, array in _parts(lowered, packings, derived, frozenset(read)):
             if key not in known:
                 known[key] = _append(file, array, progress)
             offsets[number] = known[key]
@@ -59,15 +70,33 @@ def write(
     return told
 
 
-def _parts(lowered: Lowered, packings: Sequence[Packing], read: frozenset[int]) -> Iterator[tuple[int, object, str, Array]]:
+def _parts(
+    lowered: Lowered, packings: Sequence[Packing], derived: Sequence[Derived], read: frozenset[int]
+) -> Iterator[tuple[int, object, str, Array]]:
     """The number, what tells its contents from others', the weight's name, and the array of each part, one at a time."""
+    own = len(lowered.weights)
     for number, weight in enumerate(lowered.weights):
         if number in read:
             array = loaded(weight)
             yield number, _key(number, weight.array, array), weight.name, array
-    for number, packing in enumerate(packings, len(lowered.weights)):
-        weight = lowered.weights[packing.weight]
-        yield number, repr(packing), weight.name, packed(loaded(weight), packing)
+    for number, made in enumerate(derived, own):
+        if number in read:
+            yield number, number, _name(number, own), as_floats(_computed(lowered, made))
+    for number, packing in enumerate(packings, own + len(derived)):
+        if packing.weight < own:
+            weight = lowered.weights[packing.weight]
+            yield number, repr(packing), weight.name, packed(loaded(weight), packing)
+        else:
+            value = _computed(lowered, derived[packing.weight - own])
+            yield number, repr(packing), _name(packing.weight, own), packed(value, packing)
+
+
+def _computed(lowered: Lowered, made: Derived) -> Array | Codes:
+    return evaluated(made[2], {number: loaded(lowered.weights[number]) for number in sources(made[2])})
+
+
+def _name(number: int, own: int) -> str:
+    return f"computed {number - own}"
 
 
 def _key(number: int, given: Any, array: Array) -> object:

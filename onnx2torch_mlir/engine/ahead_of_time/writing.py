@@ -70,7 +70,9 @@ def write(
         (target / files[0]).write_bytes(objects.hidden(entry["object"], "_mlir_"))
         told = header.text(interface, model=source.name, version=_version("onnx2torch_mlir"), target=f"{triple}, {cpu}")
         (target / files[1]).write_text(told)
-        parts = weights_file.write(target / files[2], lowered, interface, packings, entry["weights"], writing or _silently)
+        parts = weights_file.write(
+            target / files[2], lowered, interface, packings, entry["derived"], entry["weights"], writing or _silently
+        )
         files += [made for made in optional if _linked(target / files[0], target / made)]
         manifest = _manifest(interface, source, options, entry["messages"], parts)
         manifest["target"] = {"triple": triple, "cpu": cpu, "features": wanted, "checked": list(asked)}

@@ -6,7 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import llvm
 
 from onnx2torch_mlir.engine.compiler.flatten import assemble
-from onnx2torch_mlir.engine.compiler.walks import functions, pointer
+from onnx2torch_mlir.engine.compiler.walks import functions, pointer, symbol
 
 
 def pack(module: ir.Module) -> tuple[ir.Value, list[int]]:
@@ -35,6 +35,21 @@ def pack(module: ir.Module) -> tuple[ir.Value, list[int]]:
         block.erase_argument(0)
     main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([pointer()] * 2, signature.results))
     return block.arguments[0], positions
+
+
+def words_read(module: ir.Module) -> set[int] | None:
+    """The positions of the words that @main reads, in whichever dialect it is; None if that is not known."""
+    main = next(function for function in functions(module) if symbol(function) == "main")
+    found: set[int] = set()
+    for use in list(main.regions[0].blocks[0].arguments)[-1].uses:
+        user = use.owner.operation
+        if user.name == "llvm.load":
+            found.add(0)
+        elif user.name == "llvm.getelementptr" and len(user.operands) == 1:
+            found |= set(ir.DenseI32ArrayAttr(user.attributes["rawConstantIndices"])) if list(user.results[0].uses) else set()
+        else:
+            return None
+    return found
 
 
 def load_word(words: ir.Value, position: int, type_: ir.Type) -> ir.Value:

@@ -13,6 +13,7 @@ from torch_mlir import ir
 from onnx2torch_mlir.engine.ahead_of_time import interface as c
 from onnx2torch_mlir.engine.ahead_of_time.interface import Interface
 from onnx2torch_mlir.engine.compiler import c_outputs, processor
+from onnx2torch_mlir.engine.compiler.arguments import words_read
 from onnx2torch_mlir.engine.compiler.c_code import POINTER, Fragment, Function, Value
 from onnx2torch_mlir.engine.compiler.c_errors import fail, given_error
 from onnx2torch_mlir.engine.compiler.c_inputs import Inputs
@@ -43,18 +44,9 @@ def append(module: ir.Module, interface: Interface, messages: Sequence[str], pac
 def weights_read(module: ir.Module, interface: Interface) -> list[int]:
     """The numbers of the weights that @main (in the LLVM dialect) reads as they are, not only packed; all if in doubt."""
     everything = list(range(len(interface.weights)))
-    main = next(function for function in functions(module) if symbol(function) == "main")
-    words = list(main.regions[0].blocks[0].arguments)[-1]
-    read: set[int] = set()
-    for use in words.uses:
-        user = use.owner.operation
-        if user.name == "llvm.load":
-            read.add(0)
-        elif user.name == "llvm.getelementptr" and len(user.operands) == 1:
-            (index,) = ir.DenseI32ArrayAttr(user.attributes["rawConstantIndices"])
-            read.add(index)
-        else:
-            return everything
+    read = words_read(module)
+    if read is None:
+        return everything
     starts = [interface.input_words]
     for shape in interface.weights:
         starts.append(starts[-1] + 1 + len(shape))

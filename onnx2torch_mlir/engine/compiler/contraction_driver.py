@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnx2torch_mlir.engine.compiler import coded_columns
 from onnx2torch_mlir.engine.compiler.register_tile import TILES_THAT_ASK, tile_name, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -39,7 +40,7 @@ class Kind:
     """How many dims of each kind a contraction has, and what follows it.
 
     ``segments`` are those of the left operand, of which each may stand for several; ``unpacked`` are those of the right
-    operand, 0 where it is already packed.
+    operand, 0 where it is already packed, with ``codes`` as codes of a few bits.
     """
 
     batches: int
@@ -47,6 +48,7 @@ class Kind:
     segments: int
     unpacked: int
     tail: Tail | None = None
+    codes: bool = False
 
     @property
     def packed(self) -> bool:
@@ -57,7 +59,8 @@ class Kind:
     def name(self) -> str:
         """The function of this kind."""
         tail = "" if self.tail is None else f"_{self.tail.name}"
-        return f"o2m_contract_f32_{self.batches}_{self.rows}_{self.segments}_{self.unpacked}{tail}"
+        right = "codes" if self.codes else str(self.unpacked)
+        return f"o2m_contract_f32_{self.batches}_{self.rows}_{self.segments}_{right}{tail}"
 
     def arguments(self) -> list[str]:
         """The names of the i64 arguments, after the context, the three pointers and ``add``."""
@@ -77,6 +80,8 @@ def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
     texts += [_pack(unit, count) for count in sorted({kind.unpacked for kind in kinds if not kind.packed})]
     if any(kind.tail is not None for kind in kinds):
         texts.append(_block_rows())
+    if any(kind.codes for kind in kinds):
+        texts.append(coded_columns.functions(unit))
     texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
     return "\n".join(texts)
 
@@ -411,7 +416,14 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
             "%sums = func.call @o2m_alloc(%ctx, %block_bytes) : (!llvm.ptr, i64) -> !llvm.ptr",
             f"func.call @o2m_block_rows(%table, {count}) : (!llvm.ptr, i64) -> ()",
         ]
-    columns = "%b"
+    columns, step_of_batches = "%b", "%one"
+    if kind.codes:
+        columns, step_of_batches = "%coded", "%coded_batch"
+        lines += [
+            f"%coded = llvm.getelementptr %b[{coded_columns.HEADER_BYTES}] : (!llvm.ptr) -> !llvm.ptr, i8",
+            *coded_columns.header_word("%coded_batch", "%b", coded_columns.BATCH),
+            *coded_columns.header_word("%coded_panel", "%b", coded_columns.PANEL),
+        ]
     if not kind.packed:
         lines += [
             f"%width = arith.constant {unit.columns} : i64",
@@ -426,9 +438,10 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
     for i in range(kind.batches):
         lines.append(f"scf.for %i{i} = %none to %bn{i} step %one : i64 {{")
         moved = []
-        for letter, base in (("a", a), ("b", columns), ("c", c)):
+        lines.append(f"%bstep{i} = arith.muli %bb{i}, {step_of_batches} : i64")
+        for letter, base, step in (("a", a, f"%ba{i}"), ("b", columns, f"%bstep{i}"), ("c", c, f"%bc{i}")):
             lines += [
-                f"%f{letter}{i} = arith.muli %i{i}, %b{letter}{i} : i64",
+                f"%f{letter}{i} = arith.muli %i{i}, {step} : i64",
                 f"%{letter}_{i} = llvm.getelementptr {base}[%f{letter}{i}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             ]
             moved.append(f"%{letter}_{i}")
@@ -446,10 +459,15 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
     types = ", ".join(["!llvm.ptr", "!llvm.ptr", "i64", "!llvm.ptr", "i64", "!llvm.ptr", "i1", *["i64"] * len(sizes)])
     segments = [f"%{name}" for name in sizes]
     panels = f"func.call @o2m_panels_{kind.segments}"
-    if tail is None:
-        lines.append(f"{panels}({', '.join([a, '%table', count, columns, '%n', c, '%add', *segments])}) : ({types}) -> ()")
+    if kind.codes:
+        panels, types, header = "func.call @o2m_coded_panels", f"!llvm.ptr, {types}", ["%b"]
     else:
-        given = ", ".join([a, "%rows", "%mh", "%bj", "%nh", "%sums", "%add", *segments])
+        header = list[str]()
+    if tail is None:
+        given = ", ".join([*header, a, "%table", count, columns, "%n", c, "%add", *segments])
+        lines.append(f"{panels}({given}) : ({types}) -> ()")
+    else:
+        given = ", ".join([*header, a, "%rows", "%mh", "%bj", "%nh", "%sums", "%add", *segments])
         lines += [*_blocks(unit, kind, count, columns, batch), f"{panels}({given}) : ({types}) -> ()", *_call_tail(tail)]
     lines += ["}"] * kind.batches
     if not kind.packed:
@@ -469,7 +487,7 @@ def _blocks(unit: VectorUnit, kind: Kind, count: str, columns: str, batch: str) 
         *lines,
         f"%panels_in = arith.constant {BLOCK_COLUMNS // unit.columns} : i64",
         f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
-        f"%far = arith.muli %panel_{kind.segments}, %panels_in : i64",
+        f"%far = arith.muli {'%coded_panel' if kind.codes else f'%panel_{kind.segments}'}, %panels_in : i64",
         f"%before = arith.muli {batch}, {count} : i64",
         f"%last = scf.for %j = %none to %n step %block_columns iter_args(%bj = {columns}) -> (!llvm.ptr) : i64 {{",
         "%nleft = arith.subi %n, %j : i64",

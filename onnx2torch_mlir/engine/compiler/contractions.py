@@ -33,6 +33,8 @@ class Program:
     weights: dict[int, int]
     """The number of each weight, by the position of its pointer among the words of the arguments."""
     words: int
+    derived: int
+    """The number of the first weight that is computed from others (derivation.py)."""
     tails: contraction_tails.Tails
     kinds: set[contraction_driver.Kind] = field(default_factory=set)
     packings: list[Packing] = field(default_factory=list)
@@ -40,16 +42,17 @@ class Program:
     """What has not been looked at yet."""
 
 
-def replace(module: ir.Module, weights: dict[int, int], words: int) -> tuple[list[Packing], dict[str, list[int]]]:
+def replace(module: ir.Module, weights: dict[int, int], words: int, derived: int) -> tuple[list[Packing], dict[str, list[int]]]:
     """Let every contraction of @main call the driver.
 
     Returns what is to be packed, in the order of the words after ``words``, and for each function of a tail the positions of
     its pointers whose memory no other argument reaches.
 
-    The module holds @main on memrefs, with named operations generalized and arguments packed (arguments.py).
+    Weights from number ``derived`` on are computed from others. The module holds @main on memrefs, with named operations
+    generalized and arguments packed (arguments.py).
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    program = Program(main, weights, words, contraction_tails.Tails(module))
+    program = Program(main, weights, words, derived, contraction_tails.Tails(module))
     program.nests = [operation for operation in nested(main) if operation.name == "linalg.generic"]
     while program.nests:
         found = match(program.nests.pop(0))
@@ -144,7 +147,8 @@ def _emit(
     groups = found.merged()
     unpacked = 0 if packing is not None else len(found.segments)
     after, given_to_tail = (None, []) if tail is None else contraction_tails.build(tail, program.tails)
-    kind = contraction_driver.Kind(len(found.batches), len(found.rows), len(groups), unpacked, after)
+    codes = packing is not None and packing.codes
+    kind = contraction_driver.Kind(len(found.batches), len(found.rows), len(groups), unpacked, after, codes)
     program.kinds.add(kind)
     words: list[ir.Value] = []
     for dim, step in zip(found.batches, batch_steps, strict=True):
@@ -194,4 +198,5 @@ def _packing(found: Contraction, program: Program) -> Packing | None:
     if column is None or None in batches or None in segments:
         return None
     known = [[pair for pair in pairs if pair is not None] for pairs in (batches, segments)]
-    return Packing(weight, offset, of_host().columns, known[0], column, known[1])
+    codes = weight >= program.derived and len(found.merged()) == 1
+    return Packing(weight, offset, of_host().columns, known[0], column, known[1], codes=codes)

@@ -21,6 +21,7 @@ from onnx2torch_mlir.engine.compiler import (
     c_functions,
     channels_last,
     contractions,
+    derivation,
     destinations,
     floats,
     fusion,
@@ -37,6 +38,7 @@ from onnx2torch_mlir.engine.compiler import (
     windows,
 )
 from onnx2torch_mlir.engine.compiler.walks import functions, symbol
+from onnx2torch_mlir.engine.derived import Derived
 from onnx2torch_mlir.engine.layout import ENTRY, Packing
 from onnx2torch_mlir.engine.options import Options
 
@@ -61,7 +63,8 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
     """Compile the module of a `Lowered` (bytecode or text); with ``interface`` the object is for C programs.
 
     Returns ``object`` (the object file), ``messages`` (of the assertions, by number), ``results`` (the rank of each
-    result), ``packings`` (the fields of each `Packing`), ``sites`` (the nodes with clocks, by number), ``seconds`` (by
+    result), ``packings`` (the fields of each `Packing`), ``derived`` (for each weight that is computed from others its shape,
+    whether the code reads it as it is, and its steps), ``sites`` (the nodes with clocks, by number), ``seconds`` (by
     stage) and, with ``interface``, ``weights`` (the numbers of those that are read unpacked too). Raises `Refusal` O2M-M001
     with the diagnostics of the pass that failed.
     """
@@ -80,6 +83,8 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
         passes.run(module, "conversion to LLVM", passes.LLVM, diagnostics)
         with passes.findings_of("finishing the LLVM module", diagnostics):
             lower_to_llvm.finish(module, found.aliases, found.words, [3 + 2 * rank for rank in ranks])
+            if interface is not None:
+                interface = interface.with_weights(found.derived)
             read = c_functions.weights_read(module, interface) if interface is not None else []
             if interface is not None:
                 c_functions.append(module, interface, found.messages, len(found.packings))
@@ -95,6 +100,7 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
         "messages": found.messages,
         "results": ranks,
         "packings": packings,
+        "derived": found.derived,
         "sites": found.sites,
         "seconds": times.seconds,
         "weights": read,
@@ -111,6 +117,7 @@ class _Loops:
     words: int
     packings: list[Packing]
     sites: list[str]
+    derived: list[Derived]
 
 
 def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnostics, times: Times) -> _Loops:
@@ -119,6 +126,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
     if names != ["main"]:
         raise refuse("O2M-M001", f"the module holds the functions {names}; it has to hold @main and what inlines into it")
     times.stage("simplify")
+    with passes.findings_of("derived weights", diagnostics):
+        derived = derivation.derive(module, options.inputs) if options.enabled("contractions") else []
     with passes.findings_of("fusion", diagnostics):
         if options.enabled("channels_last"):
             channels_last.carry(module)
@@ -155,7 +164,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         weights = {place: number for number, place in enumerate(places[options.inputs : -1])}
         enabled = options.enabled("contractions")
         marks = profiling.mark(module) if options.profile else None
-        packings, aliases = contractions.replace(module, weights, places[-1]) if enabled else ([], {})
+        own = len(weights) - len(derived)
+        packings, aliases = contractions.replace(module, weights, places[-1], own) if enabled else ([], {})
         if options.enabled("contractions"):
             packings += integer_contractions.replace(module, weights, places[-1], packings)
         if options.enabled("windows"):
@@ -166,7 +176,12 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
     times.stage("outline")
     passes.run(module, "loops", passes.LOOPS, diagnostics)
     times.stage("loops")
-    return _Loops(messages, aliases, places[-1], packings, sites)
+    read = arguments.words_read(module)
+    made = [
+        (shape, read is None or place in read, steps)
+        for (shape, steps), place in zip(derived, places[len(places) - 1 - len(derived) : -1], strict=True)
+    ]
+    return _Loops(messages, aliases, places[-1], packings, sites, made)
 
 
 def _protect_arguments(module: ir.Module) -> None:

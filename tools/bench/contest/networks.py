@@ -194,8 +194,9 @@ def _matmul_nbits(rows: int, width: int, out: int) -> Workload:
 
         return nn.Linear(width, out, bias=False)
 
-    inputs = {"x": normal("rows", width)}
-    return Workload(f"matmulnbits-{rows}x{width}x{out}", inputs, {"rows": rows}, {"y": f"rows {out}"}, build, _blocks)
+    # Of rank 3, so that it is exported as MatMul; the quantizer passes over Gemm.
+    inputs, outputs = {"x": normal("batch", "rows", width)}, {"y": f"batch rows {out}"}
+    return Workload(f"matmulnbits-{rows}x{width}x{out}", inputs, {"batch": 1, "rows": rows}, outputs, build, _blocks)
 
 
 def _forest(rows: int) -> Workload:

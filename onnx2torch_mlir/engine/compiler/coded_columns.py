@@ -1,0 +1,320 @@
+"""Packed columns that are codes of a few bits with a scale for each block of steps (packed_codes.py): products with them.
+
+Where there are many rows, the codes of a part of a panel become floats in a buffer that stays in the first-level cache, and
+tiles of floats read them there; they are the numbers that the program asks for, bit by bit. A row or two meet codes in
+registers: sums of a block are scaled at its end.
+"""
+
+from __future__ import annotations
+
+from onnx2torch_mlir.engine.compiler.register_tile import tile_types
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+
+_WIDTHS = (2, 4, 8)
+_PART = 256
+"""Steps along the sum whose columns are in the buffer at once."""
+_FEW = 2
+PANEL, BATCH = 5, 6
+"""Words of the header (layout.CODES_HEADER) with the bytes of a panel and of a batch."""
+HEADER_BYTES = 64
+
+
+def functions(unit: VectorUnit) -> str:
+    """@o2m_coded_panels and what it calls, but for the tiles of floats."""
+    return "\n".join([*(make(unit, bits) for bits in _WIDTHS for make in (_floats, _row)), _panels(unit)])
+
+
+def header_word(name: str, header: str, word: int) -> list[str]:
+    """``name`` = a word of the header."""
+    return [
+        f"{name}_at = llvm.getelementptr {header}[{word}] : (!llvm.ptr) -> !llvm.ptr, i64",
+        f"{name} = llvm.load {name}_at : !llvm.ptr -> i64",
+    ]
+
+
+def _record(unit: VectorUnit, header: str, record: str) -> list[str]:
+    """Of a block's record: %s0, %s1 (scales), %z0, %z1 (zero points), and %codes."""
+    lanes, vector = unit.lanes, f"vector<{unit.lanes}xf32>"
+    lines = [
+        *header_word("%zeros", header, 3),
+        *header_word("%same", header, 4),
+        "%no_zeros = arith.constant 0 : i64",
+        "%own = arith.cmpi ne, %zeros, %no_zeros : i64",
+        "%same32 = arith.trunci %same : i64 to i32",
+        "%same_zero = arith.bitcast %same32 : i32 to f32",
+        f"%all_same = vector.broadcast %same_zero : f32 to {vector}",
+        f"%before = arith.constant {4 * unit.columns} : i64",
+        "%zero_bytes = arith.muli %zeros, %before : i64",
+        "%code_bytes = arith.addi %zero_bytes, %before : i64",
+        f"%zero_at = llvm.getelementptr {record}[%zero_bytes] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        f"%codes = llvm.getelementptr {record}[%code_bytes] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+    ]
+    for half in range(2):
+        lines += [
+            f"%s{half}_at = llvm.getelementptr {record}[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
+            f"%s{half} = llvm.load %s{half}_at {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
+            f"%z{half}_at = llvm.getelementptr %zero_at[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
+            f"%z{half}_own = llvm.load %z{half}_at {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
+            f"%z{half} = arith.select %own, %z{half}_own, %all_same : {vector}",
+        ]
+    return lines
+
+
+def _decoded(unit: VectorUnit, bits: int, place: int, half: int) -> list[str]:
+    """%w = the code at ``place`` in the words %v, less its zero point."""
+    ints, vector = f"vector<{unit.lanes}xi32>", f"vector<{unit.lanes}xf32>"
+    name, value = f"{place}_{half}", f"%v{half}"
+    lines = []
+    if place:
+        lines += [
+            f"%by{name} = arith.constant dense<{place * bits}> : {ints}",
+            f"%r{name} = arith.shrui {value}, %by{name} : {ints}",
+        ]
+        value = f"%r{name}"
+    if place < 32 // bits - 1:
+        lines += [
+            f"%mask{name} = arith.constant dense<{(1 << bits) - 1}> : {ints}",
+            f"%a{name} = arith.andi {value}, %mask{name} : {ints}",
+        ]
+        value = f"%a{name}"
+    return [
+        *lines,
+        f"%f{name} = arith.sitofp {value} : {ints} to {vector}",
+        f"%w{name} = arith.subf %f{name}, %z{half} : {vector}",
+    ]
+
+
+def _words(unit: VectorUnit, group: str) -> list[str]:
+    """%v0 and %v1: the words of group ``group`` of a block's steps."""
+    lines = [f"%gwidth = arith.constant {unit.columns} : i64", f"%gfar = arith.muli {group}, %gwidth : i64"]
+    for half in range(2):
+        lines += [
+            f"%v{half}_from = llvm.getelementptr %codes[%gfar] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
+            f"%v{half}_at = llvm.getelementptr %v{half}_from[{half * unit.lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
+            f"%v{half} = llvm.load %v{half}_at {{alignment = 4 : i64}} : !llvm.ptr -> vector<{unit.lanes}xi32>",
+        ]
+    return lines
+
+
+def _floats(unit: VectorUnit, bits: int) -> str:
+    """@o2m_coded_floats_B(header, to, record, from, groups): some groups of steps of a block as floats."""
+    vector, per = f"vector<{unit.lanes}xf32>", 32 // bits
+    lines = [
+        f"func.func private @o2m_coded_floats_{bits}(%header: !llvm.ptr, %to: !llvm.ptr, %record: !llvm.ptr, %from: i64,"
+        " %groups: i64) {",
+        "%none = arith.constant 0 : i64",
+        "%one = arith.constant 1 : i64",
+        *_record(unit, "%header", "%record"),
+        "scf.for %g = %none to %groups step %one : i64 {",
+        "%here = arith.addi %from, %g : i64",
+        *_words(unit, "%here"),
+        f"%size = arith.constant {per * unit.columns} : i64",
+        "%far = arith.muli %g, %size : i64",
+        "%into = llvm.getelementptr %to[%far] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+    ]
+    for place in range(per):
+        for half in range(2):
+            name, cell = f"{place}_{half}", place * unit.columns + half * unit.lanes
+            lines += [
+                *_decoded(unit, bits, place, half),
+                f"%x{name} = arith.mulf %w{name}, %s{half} : {vector}",
+                f"%p{name} = llvm.getelementptr %into[{cell}] : (!llvm.ptr) -> !llvm.ptr, f32",
+                f"llvm.store %x{name}, %p{name} {{alignment = 4 : i64}} : {vector}, !llvm.ptr",
+            ]
+    return "\n".join([*lines, "}", "return", "}"])
+
+
+def _row(unit: VectorUnit, bits: int) -> str:
+    """@o2m_coded_row_B(header, a, panel, c, columns, add, k): one row times the columns of a panel."""
+    lanes, per = unit.lanes, 32 // bits
+    vector, mask, wide, ints = (f"vector<{lanes}x{kind}>" for kind in ("f32", "i1", "i64", "i32"))
+    numbers = ", ".join(map(str, range(lanes)))
+    four = ", ".join([vector] * 4)
+    lines = [
+        f"func.func private @o2m_coded_row_{bits}(%header: !llvm.ptr, %a: !llvm.ptr, %panel: !llvm.ptr, %c: !llvm.ptr,"
+        " %columns: i64, %add: i1, %k: i64) {",
+        "%none = arith.constant 0 : i64",
+        "%one = arith.constant 1 : i64",
+        f"%per = arith.constant {per} : i64",
+        f"%zero = arith.constant dense<0.0> : {vector}",
+        f"%lane = arith.constant dense<[{numbers}]> : {wide}",
+        f"%shift = arith.constant dense<{lanes}> : {wide}",
+        f"%limit0 = vector.broadcast %columns : i64 to {wide}",
+        f"%limit1 = arith.subi %limit0, %shift : {wide}",
+        f"%c1 = llvm.getelementptr %c[{lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
+        *(f"%m{half} = arith.cmpi slt, %lane, %limit{half} : {wide}" for half in range(2)),
+        *header_word("%block", "%header", 1),
+        *header_word("%bytes", "%header", 2),
+        f"%start:2 = scf.if %add -> ({vector}, {vector}) {{",
+        *(
+            f"%l{half} = llvm.intr.masked.load {place}, %m{half}, %zero {{alignment = 4 : i32}}"
+            f" : (!llvm.ptr, {mask}, {vector}) -> {vector}"
+            for half, place in enumerate(("%c", "%c1"))
+        ),
+        f"scf.yield %l0, %l1 : {vector}, {vector}",
+        "} else {",
+        f"scf.yield %zero, %zero : {vector}, {vector}",
+        "}",
+        "%all:3 = scf.for %k0 = %none to %k step %block iter_args(%t0 = %start#0, %t1 = %start#1, %record = %panel)"
+        f" -> ({vector}, {vector}, !llvm.ptr) : i64 {{",
+        *_record(unit, "%header", "%record"),
+        "%left = arith.subi %k, %k0 : i64",
+        "%steps = arith.minsi %left, %block : i64",
+        "%groups = arith.divui %steps, %per : i64",
+        "%x = llvm.getelementptr %a[%k0] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        "%sums:4 = scf.for %g = %none to %groups step %one"
+        f" iter_args(%q0 = %zero, %q1 = %zero, %q2 = %zero, %q3 = %zero) -> ({four}) : i64 {{",
+        *_words(unit, "%g"),
+        "%xfar = arith.muli %g, %per : i64",
+        "%xg = llvm.getelementptr %x[%xfar] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+    ]
+    held = [f"%q{i}" for i in range(4)]
+    for place in range(per):
+        lines += [
+            f"%xp{place} = llvm.getelementptr %xg[{place}] : (!llvm.ptr) -> !llvm.ptr, f32",
+            f"%xs{place} = llvm.load %xp{place} : !llvm.ptr -> f32",
+            f"%xv{place} = vector.broadcast %xs{place} : f32 to {vector}",
+        ]
+        for half in range(2):
+            name, cell = f"{place}_{half}", 2 * (place % 2) + half
+            lines += [
+                *_decoded(unit, bits, place, half),
+                f"%n{name} = math.fma %w{name}, %xv{place}, {held[cell]} : {vector}",
+            ]
+            held[cell] = f"%n{name}"
+    lines += [
+        f"scf.yield {', '.join(held)} : {four}",
+        "}",
+        "%done = arith.muli %groups, %per : i64",
+        f"%whole0 = arith.addf %sums#0, %sums#2 : {vector}",
+        f"%whole1 = arith.addf %sums#1, %sums#3 : {vector}",
+        f"%rest:2 = scf.for %e = %done to %steps step %one iter_args(%u0 = %whole0, %u1 = %whole1)"
+        f" -> ({vector}, {vector}) : i64 {{",
+        *_words(unit, "%groups"),
+        "%ex = llvm.getelementptr %x[%e] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        "%exs = llvm.load %ex : !llvm.ptr -> f32",
+        f"%exv = vector.broadcast %exs : f32 to {vector}",
+        "%place = arith.subi %e, %done : i64",
+        f"%bits = arith.constant {bits} : i64",
+        "%by = arith.muli %place, %bits : i64",
+        "%by32 = arith.trunci %by : i64 to i32",
+        f"%byv = vector.broadcast %by32 : i32 to {ints}",
+        f"%emask = arith.constant dense<{(1 << bits) - 1}> : {ints}",
+    ]
+    for half in range(2):
+        lines += [
+            f"%er{half} = arith.shrui %v{half}, %byv : {ints}",
+            f"%ea{half} = arith.andi %er{half}, %emask : {ints}",
+            f"%ef{half} = arith.sitofp %ea{half} : {ints} to {vector}",
+            f"%ew{half} = arith.subf %ef{half}, %z{half} : {vector}",
+            f"%en{half} = math.fma %ew{half}, %exv, %u{half} : {vector}",
+        ]
+    lines += [
+        f"scf.yield %en0, %en1 : {vector}, {vector}",
+        "}",
+        *(f"%y{half} = math.fma %rest#{half}, %s{half}, %t{half} : {vector}" for half in range(2)),
+        "%following = llvm.getelementptr %record[%bytes] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        f"scf.yield %y0, %y1, %following : {vector}, {vector}, !llvm.ptr",
+        "}",
+        *(
+            f"llvm.intr.masked.store %all#{half}, {place}, %m{half} {{alignment = 4 : i32}} : {vector}, {mask} into !llvm.ptr"
+            for half, place in enumerate(("%c", "%c1"))
+        ),
+    ]
+    return "\n".join([*lines, "return", "}"])
+
+
+def _by_width(name: str, arguments: str, types: str) -> list[str]:
+    """The call of the function for the codes' width."""
+    lines = ["%width_is = arith.index_cast %bits : i64 to index", "scf.index_switch %width_is"]
+    for bits in _WIDTHS:
+        head = f"case {bits}" if bits != _WIDTHS[-1] else "default"
+        lines += [f"{head} {{", f"func.call @{name}_{bits}({arguments}) : ({types}) -> ()", "scf.yield", "}"]
+    return lines
+
+
+def _panels(unit: VectorUnit) -> str:
+    """@o2m_coded_panels(header, a, table, m, b, n, c, add, k): as @o2m_panels_1, of coded columns."""
+    panels = ", ".join(["!llvm.ptr", "!llvm.ptr", "i64", "!llvm.ptr", "i64", "!llvm.ptr", "i1", "i64"])
+    types = tile_types(1)
+    assert types[-1] == "i64"
+    row = ", ".join(["!llvm.ptr"] * 4 + ["i64", "i1", "i64"])
+    floats = ", ".join(["!llvm.ptr"] * 3 + ["i64"] * 2)
+    newline = "\n"
+    return f"""
+  func.func private @o2m_coded_panels(%header: !llvm.ptr, %a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64,
+      %c: !llvm.ptr, %add: i1, %k: i64) {{
+    %none = arith.constant 0 : i64
+    %one = arith.constant 1 : i64
+    %two = arith.constant 2 : i64
+    %width = arith.constant {unit.columns} : i64
+    %word = arith.constant 32 : i64
+    %few = arith.constant {_FEW} : i64
+    %part = arith.constant {_PART} : i64
+    %places = arith.constant {(_PART + 16) * unit.columns} : i64
+    %buffer = llvm.alloca %places x f32 {{alignment = 64 : i64}} : (i64) -> !llvm.ptr
+    {newline.join(header_word("%bits", "%header", 0))}
+    {newline.join(header_word("%block", "%header", 1))}
+    {newline.join(header_word("%record_bytes", "%header", 2))}
+    {newline.join(header_word("%panel_bytes", "%header", PANEL))}
+    %per = arith.divui %word, %bits : i64
+    %more_than_one = arith.maxsi %k, %one : i64
+    %are_floats = arith.cmpi eq, %bits, %word : i64
+    %are_few = arith.cmpi sle, %m, %few : i64
+    scf.if %are_floats {{
+      func.call @o2m_panels_1(%a, %table, %m, %b, %n, %c, %add, %k) : ({panels}) -> ()
+    }} else {{
+      scf.for %j = %none to %n step %width : i64 {{
+        %panel = arith.divui %j, %width : i64
+        %far = arith.muli %panel, %panel_bytes : i64
+        %bj = llvm.getelementptr %b[%far] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+        %left = arith.subi %n, %j : i64
+        %columns = arith.minsi %left, %width : i64
+        %cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+        scf.if %are_few {{
+          scf.for %i = %none to %m step %one : i64 {{
+            %entry = arith.muli %i, %two : i64
+            %pa = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+            %pc = llvm.getelementptr %pa[1] : (!llvm.ptr) -> !llvm.ptr, i64
+            %oa = llvm.load %pa : !llvm.ptr -> i64
+            %oc = llvm.load %pc : !llvm.ptr -> i64
+            %ai = llvm.getelementptr %a[%oa] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+            %ci = llvm.getelementptr %cj[%oc] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+            {newline.join(_by_width("o2m_coded_row", "%header, %ai, %bj, %ci, %columns, %add, %k", row))}
+          }}
+        }} else {{
+          scf.for %k0 = %none to %more_than_one step %part : i64 {{
+            %rest = arith.subi %k, %k0 : i64
+            %here = arith.minsi %rest, %part : i64
+            %end = arith.addi %k0, %here : i64
+            scf.while (%at = %k0) : (i64) -> i64 {{
+              %goes = arith.cmpi slt, %at, %end : i64
+              scf.condition(%goes) %at : i64
+            }} do {{
+            ^bb0(%at: i64):
+              %number = arith.divui %at, %block : i64
+              %in_block = arith.remui %at, %block : i64
+              %skipped = arith.muli %number, %record_bytes : i64
+              %record = llvm.getelementptr %bj[%skipped] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+              %of_block = arith.subi %block, %in_block : i64
+              %of_part = arith.subi %end, %at : i64
+              %steps = arith.minsi %of_block, %of_part : i64
+              %groups = arith.ceildivsi %steps, %per : i64
+              %from = arith.divui %in_block, %per : i64
+              %done = arith.subi %at, %k0 : i64
+              %to_far = arith.muli %done, %width : i64
+              %to = llvm.getelementptr %buffer[%to_far] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+              {newline.join(_by_width("o2m_coded_floats", "%header, %to, %record, %from, %groups", floats))}
+              %next = arith.addi %at, %steps : i64
+              scf.yield %next : i64
+            }}
+            %ak = llvm.getelementptr %a[%k0] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+            %later = arith.cmpi ne, %k0, %none : i64
+            %add_here = arith.ori %add, %later : i1
+            func.call @o2m_tiles_1(%ak, %table, %m, %buffer, %columns, %cj, %add_here, %here) : ({panels}) -> ()
+          }}
+        }}
+      }}
+    }}
+    return
+  }}"""
