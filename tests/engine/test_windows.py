@@ -100,3 +100,30 @@ def test_windows(sizes, kernel, steps, apart, dtype, kind, dynamic, disabled, mo
     monkeypatch.setenv("ONNX2MLIR_DISABLE", disabled)
     found, expected = window(sizes, kernel, steps, apart, getattr(torch, dtype), kind, dynamic)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("channels", [5, 16, 19, 100, 512])
+@pytest.mark.parametrize("kind", ["sum", "max"])
+def test_whole_rows_summed_up(channels, kind):
+    shape, result = (N, M, channels), (N, channels)
+    types = [programs.tensor(torch.float32, s) for s in (shape, result)]
+    body = {"sum": "arith.addf", "max": "arith.maximumf"}[kind]
+    text = f"""
+  %z = arith.constant -3.0 : f32
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %a0, %c0 : {types[0]}
+  %e = tensor.empty(%n) : {types[1]}
+  %f = linalg.fill ins(%z : f32) outs(%e : {types[1]}) -> {types[1]}
+  %r = linalg.generic {{indexing_maps = [affine_map<(n, p, c) -> (n, p, c)>, affine_map<(n, p, c) -> (n, c)>],
+      iterator_types = ["parallel", "reduction", "parallel"]}} ins(%a0 : {types[0]}) outs(%f : {types[1]}) {{
+  ^bb0(%u: f32, %o: f32):
+    %s = {body} %o, %u : f32
+    linalg.yield %s : f32
+  }} -> {types[1]}
+  return %r : {types[1]}"""
+    engine = programs.engine.compile(programs.lowered(text, [(torch.float32, shape)], [(torch.float32, result)]))
+    for n, m in ((1, 7), (3, 0), (0, 4), (5, 33)):
+        x = np.random.default_rng(n).integers(-9, 9, (n, m, channels)).astype(np.float32)
+        (found,) = engine.run([x])
+        wanted = x.sum(1) - 3 if kind == "sum" else np.maximum(x.max(1, initial=-3), -3)
+        np.testing.assert_array_equal(found, wanted)

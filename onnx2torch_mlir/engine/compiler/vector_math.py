@@ -53,13 +53,11 @@ _ERF = (0.12837917, -0.3761263, 0.11283626, -0.02685574, 0.0051924605, -0.000805
 _ERFC = (0.00018386987, 1.6273056, 0.918552, 0.15057215, -0.032374967, 0.00446881, -0.00029076694)
 """-log2(1 - erf(a)) for 0.87 <= a <= 4."""
 
-_TANH = (-0.33333278, 0.13331322, -0.053729367, 0.020604296, -0.005665064)
-"""(tanh(a) / a - 1) / a**2 in a**2 for a <= 0.63."""
-
 
 def expand(module: ir.Module) -> None:
     """Replace the functions of `FUNCTIONS` on f32 by their expansions."""
     for function in functions(module):
+        _expand_sigmoids(function)
         for operation in list(nested(function)):
             expansion = FUNCTIONS.get(operation.name)
             if expansion is None or not isinstance(operation.results[0].type, ir.F32Type):
@@ -68,6 +66,39 @@ def expand(module: ir.Module) -> None:
                 result = expansion(*(Scalar(operand) for operand in operation.operands))
             operation.results[0].replace_all_uses_with(result.value)
             operation.erase()
+
+
+def _expand_sigmoids(function: ir.Operation) -> None:
+    """Replace what divides 1 by the sum of 1 and e to the -x."""
+    for operation in list(nested(function)):
+        if operation.name != "arith.divf" or not isinstance(operation.results[0].type, ir.F32Type):
+            continue
+        one, total = operation.operands
+        power = next((value for value in _operands_of(total, "arith.addf") if _operands_of(value, "math.exp")), None)
+        if not _is_one(one) or power is None or not any(map(_is_one, _operands_of(total, "arith.addf"))):
+            continue
+        (exponent,) = _operands_of(power, "math.exp")
+        negated = _operands_of(exponent, "arith.negf")
+        if negated and all(len(list(value.uses)) == 1 for value in (total, power, exponent)):
+            with ir.InsertionPoint(operation), operation.location:
+                result = sigmoid(Scalar(negated[0]))
+            operation.results[0].replace_all_uses_with(result.value)
+            gone = [operation, *(value.owner.operation for value in (total, power, exponent))]
+            for done in gone:
+                done.erase()
+
+
+def _operands_of(value: ir.Value, name: str) -> list[ir.Value]:
+    """What the operation ``name`` makes the value of; nothing if another makes it."""
+    made = not isinstance(value.owner, ir.Block) and value.owner.operation.name == name
+    return list(value.owner.operation.operands) if made else []
+
+
+def _is_one(value: ir.Value) -> bool:
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
+        return False
+    constant = value.owner.operation.attributes["value"]
+    return isinstance(constant, ir.FloatAttr) and constant.value == 1.0
 
 
 def _power_of_2(places: Scalar) -> Scalar:
@@ -186,16 +217,25 @@ def log1p(x: Scalar) -> Scalar:
 
 
 def tanh(x: Scalar) -> Scalar:
-    """The hyperbolic tangent: near 0 by a polynomial, else from e to the 2x."""
-    a = magnitude(x)
-    square = a * a
-    near = fma(a * square, polynomial(square, _TANH), a)
-    bounded = clamped(a, None, 9.25)
-    shifted = fma(bounded, 2 * _LOG2_E, _ROUND + 127)
-    r = fma(bounded, 2 * _LOG2_E, (_ROUND + 127) - shifted)
-    power = fma(polynomial(r, _EXP2), r, 1.0) * _power_of_2(shifted.bits())
-    far = 1.0 - 2.0 / (power + 1.0)
-    return _signed(select(a < 0.625, near, far), x)
+    """The hyperbolic tangent: t / (t + 2) of t = e to the 2|x|, less 1."""
+    twice = clamped(magnitude(x) * 2.0, None, 18.5)
+    shifted = fma(twice, _LOG2_E, _ROUND + 127)
+    n = (_ROUND + 127) - shifted
+    r = fma(n, _LN2_LOW, fma(n, _LN2_HIGH, twice))
+    power = _power_of_2(shifted.bits())
+    grown = fma(power, fma(r * r, polynomial(r, _EXPM1), r), power - 1.0)
+    return _signed(grown / (grown + 2.0), x)
+
+
+def sigmoid(x: Scalar) -> Scalar:
+    """1 / (1 + e to the -x), with one division; denormal results are 0."""
+    x = clamped(x, -88.0, 88.0)
+    shifted = fma(x, _LOG2_E, _ROUND + 127)
+    n = (_ROUND + 127) - shifted
+    r = fma(n, _LN2_LOW, fma(n, _LN2_HIGH, x))
+    power = _power_of_2(shifted.bits())
+    falling = polynomial(r, [-c if place % 2 else c for place, c in enumerate(_EXP)])
+    return power / (power + fma(fma(falling, r, -1.0), r, 1.0))
 
 
 def erf(x: Scalar) -> Scalar:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, memref
+from torch_mlir.dialects import arith, func, llvm, memref
 
 from onnx2torch_mlir.engine.compiler import contraction_tails
 from onnx2torch_mlir.engine.compiler.arguments import load_word
@@ -28,6 +28,8 @@ from onnx2torch_mlir.engine.layout import Packing
 _ELEMENTS = ("f16", "f32", "f64", "i8", "i16", "i32", "i64")
 _MOST_TAPS = 4
 _FEW_CHANNELS = 4
+_MANY_CHANNELS = 512
+"""As many numbers are better summed up row by row in memory than some at a time in registers."""
 
 
 @dataclass(frozen=True)
@@ -132,12 +134,21 @@ def _match(generic: ir.Operation) -> _Found | None:
     steps = {dim: out.step(dim) for dim in others if _moves(x, dim)}
     known = [dim for dim, step in steps.items() if step is not None]
     places = min(known, key=lambda dim: abs(steps[dim] or 0)) if known else next(reversed(steps), None)
+    if weight is None and not any(sum(_moves_in(e, dim) for dim in loops) > 1 for e in x.map.results):
+        # Whole rows are summed up, which share nothing: side by side lie vectors of channels, as many as there are few of.
+        if (lengths[channels[0]] or _MANY_CHANNELS) >= _MANY_CHANNELS:
+            return None
+        places = None
     outer = [dim for dim in others if dim != places]
     return _Found(generic, operands, lengths, weight, outer, places, channels[0], taps, body, scalars)
 
 
 def _moves(access: Access, dim: int) -> bool:
-    return any(coefficient(expression, dim) for expression in access.map.results)
+    return any(_moves_in(expression, dim) for expression in access.map.results)
+
+
+def _moves_in(expression: ir.AffineExpr, dim: int) -> bool:
+    return bool(coefficient(expression, dim))
 
 
 def _length(operands: Sequence[Access], dim: int) -> tuple[int, int] | None:
@@ -191,7 +202,8 @@ def _call(found: _Found, program: _Program) -> None:
     if found.weight is not None and packing is None:
         return
     fill = filled_before(generic)
-    after = _after(found, fill) if fill is not None else None
+    spread = found.places is None and found.weight is None
+    after = _after(found, fill) if fill is not None and not spread else None
     if after is not None:
         contraction_tails.prepare(after.found, generic)
     target = generic if after is None else after.found.nest
@@ -203,11 +215,17 @@ def _call(found: _Found, program: _Program) -> None:
         found.body, lanes, len(found.outer), len(found.taps), (kinds[0], kinds[1], kinds[2]), fill is not None, tail
     )
     uses = program.windows.setdefault(window, _Uses(f"o2m_window_{len(program.windows)}"))
-    uses.places |= _variants(1 if found.places is None else found.lengths[found.places])
     channels = found.lengths[found.channel]
     uses.masked = uses.masked or channels is None or channels % lanes != 0
+    pieces: list[_Piece | None] = [None]
+    if spread:
+        assert channels is not None
+        whole, rest = divmod(channels, lanes)
+        pieces = [piece for piece in (_Piece(0, whole, lanes), _Piece(whole * lanes, 1, rest)) if piece.places * piece.channels]
+        uses.places.update(*(_variants(piece.places) for piece in pieces if piece is not None))
+    else:
+        uses.places |= _variants(1 if found.places is None else found.lengths[found.places])
     with ir.InsertionPoint(generic), generic.location:
-        words = _words(found, kinds[2])
         x, o = (_pointer(value) for value in (generic.operands[0], out))
         w = x
         if packing is not None:
@@ -224,13 +242,33 @@ def _call(found: _Found, program: _Program) -> None:
             assert number is not None
             given.append(number)
         given += after.scalars if after is not None else []
-        func.CallOp([], ir.FlatSymbolRefAttr.get(uses.name), [*given, *words])
+        for piece in pieces:
+            if piece is not None:
+                given[0], given[2] = (_ahead(start, piece.first * kind) for start, kind in ((x, kinds[0]), (o, kinds[2])))
+            func.CallOp([], ir.FlatSymbolRefAttr.get(uses.name), [*given, *_words(found, kinds[0], kinds[2], piece)])
     if fill is not None:
         fill.erase()
     generic.erase()
     if after is not None:
         program.nests = [nest for nest in program.nests if nest != after.found.nest]
         contraction_tails.leave_out(after.found)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Channels from ``first`` on that take the part of places: ``places`` times so many."""
+
+    first: int
+    places: int
+    channels: int
+
+
+def _ahead(start: ir.Value, far: int) -> ir.Value:
+    """A pointer ``far`` bytes behind ``start``."""
+    byte = ir.TypeAttr.get(ir.IntegerType.get_signless(8))
+    flags = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
+    moved: ir.Value = llvm.GEPOp(pointer(), start, [], ir.DenseI32ArrayAttr.get([far]), byte, flags).result
+    return moved
 
 
 def _arrays(found: _Found, out: ir.Value) -> list[ir.Value]:
@@ -249,18 +287,20 @@ def _variants(places: int | None) -> set[int]:
     return {even, places % even or even}
 
 
-def _words(found: _Found, width: int) -> list[ir.Value]:
-    """Counts and steps; ``width`` is that of an element of what the function writes."""
+def _words(found: _Found, read: int, width: int, piece: _Piece | None) -> list[ir.Value]:
+    """Counts and steps; ``read`` and ``width`` are the bytes of an element of what the function reads and writes."""
     sizes = _Sizes(found)
     out = len(found.operands) - 1
     words: list[ir.Value] = []
     for dim in found.outer:
         words += [sizes.count(dim), sizes.step(0, dim), sizes.step(out, dim, width)]
-    if found.places is None:
+    if piece is not None:
+        words += [sizes.number(number) for number in (piece.places, piece.channels * read, piece.channels * width)]
+    elif found.places is None:
         words += [sizes.number(1), sizes.number(0), sizes.number(0)]
     else:
         words += [sizes.count(found.places), sizes.step(0, found.places), sizes.step(out, found.places, width)]
-    words.append(sizes.count(found.channel))
+    words.append(sizes.count(found.channel) if piece is None else sizes.number(piece.channels))
     for dim in found.taps:
         words += [sizes.count(dim), sizes.step(0, dim)]
     return words
