@@ -31,6 +31,12 @@ CODES_HEADER = 16
 many steps along the sum a block has, the bytes of a block's record, whether columns have zero points of their own, else the
 one zero point's bits, the bytes of a panel, and the bytes of all panels of a batch."""
 
+LARGEST = 64
+"""The largest magnitude of signed bytes of which two products with unsigned ones are sure to fit 16 bits together."""
+
+INTEGERS_HEADER = 64
+"""Bytes before packed integers. The words of 64 bits there are: whether they are fours, and the bytes of a batch."""
+
 OUT_OF_MEMORY = -1
 """The number that stands for a failed malloc where others stand for assertions."""
 
@@ -46,8 +52,9 @@ class Packing:
 
     ``offset`` is where the operand begins in the weight. Packed, batches come first, then panels of ``width`` columns each,
     then the segments, then the columns of the panel; columns beyond the last are 0. With ``zero`` the weight is of bytes
-    (``signed`` or not), and packed as pairs of 16 bits less that zero point: segments are then one, half as long, and
-    neighbours along it lie side by side for each column; an odd last one has a 0 beside it. With ``codes`` the weight is
+    (``signed`` or not), and packed less that zero point: segments are one then, and after a header neighbours along it lie side
+    by side for each column, two of 16 bits or, where ``fours`` allows and all are small, four of 8 bits (byte_tile.py), and
+    before each panel of those the sums of its columns; beyond the last there are zeros. With ``codes`` the weight is
     one of `derived.py`, packed as packed_codes.py does; all segments are one there, and batches count as one step each.
     """
 
@@ -60,20 +67,18 @@ class Packing:
     zero: int | None = None
     signed: bool = True
     codes: bool = False
+    fours: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of the packed array."""
+        """The sizes of a packed array of floats."""
         panels = -(-self.columns[0] // self.width)
         batches, segments = [n for n, _ in self.batches], [n for n, _ in self.segments]
-        if self.zero is not None:
-            return (*batches, panels, -(-math.prod(segments) // 2), self.width, 2)
         return (*batches, panels, *segments, self.width)
 
     @property
     def batch_steps(self) -> list[int]:
-        """How many bytes apart the packed operands of neighbouring batches are; for codes, how many batches."""
-        if self.codes:
+        """How many bytes apart the packed operands of neighbouring batches are; for codes and integers, how many batches."""
+        if self.codes or self.zero is not None:
             return [math.prod(n for n, _ in self.batches[axis + 1 :]) for axis in range(len(self.batches))]
-        width = 4 if self.zero is None else 2
-        return [width * math.prod(self.shape[axis + 1 :]) for axis in range(len(self.batches))]
+        return [4 * math.prod(self.shape[axis + 1 :]) for axis in range(len(self.batches))]

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.engine.derived import Codes, Derived, evaluated
-from onnx2torch_mlir.engine.layout import Packing
+from onnx2torch_mlir.engine.layout import INTEGERS_HEADER, LARGEST, Packing
 from onnx2torch_mlir.engine.packed_codes import packed_codes
 
 
@@ -38,7 +38,7 @@ def as_floats(value: Array | Codes) -> Array:
 
 
 def packed(weight: Array | Codes, packing: Packing) -> Array:
-    """A ``weight`` as ``packing`` says: an array of its ``shape``, or packed codes, 64-byte aligned."""
+    """A ``weight`` as ``packing`` says: an array of its ``shape``, or integers or codes after a header, 64-byte aligned."""
     if packing.codes:
         return packed_codes(weight, packing)
     weight = as_floats(weight)
@@ -47,7 +47,7 @@ def packed(weight: Array | Codes, packing: Packing) -> Array:
     size = weight.itemsize
     view = as_strided(weight.reshape(-1)[packing.offset :], [n for n, _ in dims], [s * size for _, s in dims], writeable=False)
     if packing.zero is not None:
-        return _pairs(view, packing)
+        return _integers(view, packing)
     result = _aligned(packing.shape, weight.dtype)
     panels = np.moveaxis(result, len(packing.batches), -2)
     full = count // packing.width
@@ -59,17 +59,29 @@ def packed(weight: Array | Codes, packing: Packing) -> Array:
     return result
 
 
-def _pairs(view: Array, packing: Packing) -> Array:
-    """Bytes [batches, segments, columns] as pairs [batches, panels, pairs, width, 2] of int16."""
-    count, width, batches = packing.columns[0], packing.width, view.shape[: len(packing.batches)]
-    total = math.prod(n for n, _ in packing.segments)
-    numbers = np.zeros((*batches, total + total % 2, -(-count // width) * width), np.int16)
-    numbers[..., :total, :count] = view.view(np.int8 if packing.signed else np.uint8).reshape(*batches, total, count)
-    numbers[..., :total, :count] -= np.int16(packing.zero or 0)
-    pairs = numbers.reshape(*batches, numbers.shape[-2] // 2, 2, -1, width)
-    result = _aligned(packing.shape, numbers.dtype)
-    result[...] = np.moveaxis(pairs, (-2, -4, -1, -3), (-4, -3, -2, -1))
-    return result
+def _integers(view: Array, packing: Packing) -> Array:
+    """Bytes [batches, segments, columns] as fours or pairs, after the header."""
+    count, width = packing.columns[0], packing.width
+    batches = math.prod(n for n, _ in packing.batches)
+    steps = math.prod(n for n, _ in packing.segments)
+    numbers = view.view(np.int8 if packing.signed else np.uint8).reshape(batches, steps, count)
+    zero, panels = packing.zero or 0, -(-count // width)
+    low, high = (int(numbers.min()) - zero, int(numbers.max()) - zero) if numbers.size else (0, 0)
+    fours = packing.fours and low >= -LARGEST and high <= LARGEST
+    per, kind = (4, np.int8) if fours else (2, np.int16)
+    groups = -(-steps // per)
+    whole = np.zeros((batches, groups * per, panels * width), kind)
+    whole[:, :steps, :count] = numbers.astype(np.int16) - np.int16(zero)
+    size = 4 * width * (groups + fours)
+    memory = _aligned((INTEGERS_HEADER + batches * panels * size,), np.dtype(np.uint8))
+    memory[:INTEGERS_HEADER].view(np.int64)[:2] = fours, panels * size
+    records = memory[INTEGERS_HEADER:].reshape(batches, panels, groups + fours, width, 4)
+    if fours:
+        totals = whole.sum(axis=1, dtype=np.int32).reshape(batches, panels, 1, width)
+        records[:, :, :1].view(np.int32)[..., 0] = totals
+    target = records[:, :, int(fours) :].view(kind)
+    target[...] = whole.reshape(batches, groups, per, panels, width).transpose(0, 3, 1, 4, 2)
+    return memory
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:

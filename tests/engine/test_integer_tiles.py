@@ -6,7 +6,9 @@ import torch
 
 from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine.compiler.task import build
+from onnx2torch_mlir.engine.layout import Packing
 from onnx2torch_mlir.engine.options import Options
+from onnx2torch_mlir.engine.packed_weights import packed
 from tests.engine import programs
 from tests.engine.programs import M, N, lowered
 from tests.engine.test_register_tiles import CASES, MATRIX, OTHERS, SIZES, TURNED, WINDOW
@@ -90,21 +92,44 @@ def test_one_code_for_all_sizes(dtypes):
 
 @pytest.mark.parametrize("start", [0, 5])
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("constant", [False, "large", "small"])
 def test_layouts(name, constant, start):
+    """Weights of which all are small have tiles of their own."""
     maps, shapes, formula = CASES[name]
     dtypes = torch.uint8, torch.int8
     arrays = [codes(dtype, *shape) for dtype, shape in zip(dtypes, shapes[:2], strict=True)]
+    if constant == "small":
+        arrays[1] = np.clip(arrays[1], -63, 65)
     weights = [(arrays[1], torch.int8, shapes[1])] if constant else []
-    inputs = [(torch.uint8, shapes[0]), (torch.int8, shapes[1])][: 2 - constant]
+    inputs = [(torch.uint8, shapes[0]), (torch.int8, shapes[1])][: 2 - bool(constant)]
     code = program(contraction(maps, dtypes, shapes, (128, 1), start), inputs, [(I32, shapes[2])], weights)
     expected = np.einsum(formula, arrays[0].astype(np.int32) - 128, arrays[1].astype(np.int32) - 1) + start
-    np.testing.assert_array_equal(engine.compile(code).run(arrays[: 2 - constant])[0], expected)
+    np.testing.assert_array_equal(engine.compile(code).run(arrays[: 2 - bool(constant)])[0], expected)
 
 
+@pytest.mark.parametrize("dtypes", SIGNS)
+@pytest.mark.parametrize("largest", [64, 65])
+def test_the_largest_small_weights(dtypes, largest):
+    """Sums of two products do not fit 16 bits from 65 on; sums of several parts, and of a number of steps that is odd."""
+    x = np.full((7, 4101), np.iinfo(NUMPY[dtypes[0]]).max, NUMPY[dtypes[0]])
+    x[3] = np.iinfo(x.dtype).min
+    w = np.full((4101, 35), 100 + largest if dtypes[1] is torch.uint8 else largest, NUMPY[dtypes[1]])
+    zero = 100 if dtypes[1] is torch.uint8 else 0
+    w[:, 5] = zero - largest
+    shapes = (x.shape, w.shape, (7, 35))
+    made = program(
+        contraction(MATRIX, dtypes, shapes, (-9, zero)), [(dtypes[0], x.shape)], [(I32, (7, 35))], [(w, dtypes[1], w.shape)]
+    )
+    code = engine.compile(made)
+    np.testing.assert_array_equal(code.run([x])[0], (x.astype(np.int32) + 9) @ (w.astype(np.int32) - zero))
+    packing = Packing(*build(made.bytecode, Options(inputs=1))["packings"][0])
+    assert packed(w, packing)[:8].view(np.int64)[0] == (largest == 64 and packing.fours)
+
+
+@pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("constant", [False, True])
-def test_window(constant, monkeypatch):
-    x, w = codes(torch.uint8, 2, 11, 13, 3), codes(torch.int8, 18, 3, 3, 2)
+def test_window(constant, small, monkeypatch):
+    x, w = codes(torch.uint8, 2, 11, 13, 3), codes(torch.int8, 18, 3, 3, 2) // (2 if small else 1)
     shapes = (x.shape, w.shape, (2, 5, 10, 18))
     weights = [(w, torch.int8, w.shape)] if constant else []
     body = contraction(WINDOW, (torch.uint8, torch.int8), shapes, (100, None))

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnx2torch_mlir.engine.compiler import integer_packing
-from onnx2torch_mlir.engine.compiler.integer_tile import TYPES, tile, tile_name
+from onnx2torch_mlir.engine.compiler import byte_tile, integer_packing, integer_tile
+from onnx2torch_mlir.engine.compiler.coded_columns import header_word
+from onnx2torch_mlir.engine.compiler.integer_products import products
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+from onnx2torch_mlir.engine.layout import INTEGERS_HEADER
 
-_PANEL_BYTES = 1 << 15
 _ROWS_BYTES = 1 << 17
 _ENTRY = 16
 
@@ -61,8 +62,11 @@ def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
     """The texts of the functions of ``kinds`` and of all that they call."""
     counts = {count for kind in kinds for count in (kind.rows, kind.columns, kind.sums)}
     texts = [_places(count) for count in sorted(counts)]
-    texts += [tile(unit, rows) for rows in range(1, unit.rows + 1)]
-    texts += [integer_packing.rows(), integer_packing.columns(unit), _products(unit)]
+    texts += [integer_tile.tile(unit, rows) for rows in range(1, unit.rows + 1)]
+    texts += [integer_packing.rows(wide=True), integer_packing.columns(unit), products(unit, fours=False)]
+    if unit.multiplies_pairs and any(kind.packed for kind in kinds):
+        texts += [byte_tile.tile(unit, rows) for rows in range(1, unit.rows + 1)]
+        texts += [integer_packing.rows(wide=False), products(unit, fours=True)]
     texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
     return "\n".join(texts)
 
@@ -99,60 +103,9 @@ def _places(count: int) -> str:
     return "\n".join([*lines, "return", "}"])
 
 
-def _products(unit: VectorUnit) -> str:
-    """@o2m_products_i8: all tiles of ``m`` packed rows and ``n`` packed columns, of ``far`` numbers each."""
-    cases = []
-    for count in range(1, unit.rows + 1):
-        head = f"case {count}" if count < unit.rows else "default"
-        given = "%ai, %bytes, %rows, %bj, %cj, %columns, %more, %kc"
-        cases.append(f"{head} {{ func.call @{tile_name(count)}({given}) : ({TYPES}) -> ()\nscf.yield }}")
-    newline = "\n"
-    return f"""
-  func.func private @o2m_products_i8(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64, %c: !llvm.ptr,
-      %far: i64, %add: i1) {{
-    %none = arith.constant 0 : i64
-    %one = arith.constant 1 : i64
-    %two = arith.constant 2 : i64
-    %true = arith.constant true
-    %width = arith.constant {unit.columns} : i64
-    %height = arith.constant {unit.rows} : i64
-    %part = arith.constant {_PANEL_BYTES // (4 * unit.columns)} : i64
-    %pairs = arith.shrui %far, %one : i64
-    %bytes = arith.muli %far, %two : i64
-    %turns = arith.maxsi %pairs, %one : i64
-    scf.for %k = %none to %turns step %part : i64 {{
-      %kl = arith.subi %pairs, %k : i64
-      %kc = arith.minsi %kl, %part : i64
-      %later = arith.cmpi ne, %k, %none : i64
-      %more = arith.ori %add, %later : i1
-      %ak = llvm.getelementptr %a[%k] : (!llvm.ptr, i64) -> !llvm.ptr, i32
-      %fk = arith.muli %k, %width : i64
-      %bk = llvm.getelementptr %b[%fk] : (!llvm.ptr, i64) -> !llvm.ptr, i32
-      scf.for %j = %none to %n step %width : i64 {{
-        %left = arith.subi %n, %j : i64
-        %columns = arith.minsi %left, %width : i64
-        %fj = arith.muli %j, %far : i64
-        %bj = llvm.getelementptr %bk[%fj] : (!llvm.ptr, i64) -> !llvm.ptr, i16
-        %cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, i32
-        scf.for %i = %none to %m step %height : i64 {{
-          %rest = arith.subi %m, %i : i64
-          %count = arith.minsi %rest, %height : i64
-          %entry = arith.muli %i, %two : i64
-          %rows = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-          %fi = arith.muli %i, %bytes : i64
-          %ai = llvm.getelementptr %ak[%fi] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-          %which = arith.index_cast %count : i64 to index
-          scf.index_switch %which
-          {newline.join(cases)}
-        }}
-      }}
-    }}
-    return
-  }}"""
-
-
 def _contract(unit: VectorUnit, kind: Kind) -> str:
     """The function of a kind: the tables, then for each batch packed columns, and packed rows some at a time."""
+    both = kind.packed and unit.multiplies_pairs
     lines = [
         f"func.func private @{kind.name}({HEAD}, {_list(kind.arguments())}) {{",
         "%none = arith.constant 0 : i64",
@@ -167,7 +120,8 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
     lines += [
         "%odd = arith.andi %ks, %one : i64",
         "%far = arith.addi %ks, %odd : i64",
-        "%bytes = arith.muli %far, %two : i64",
+        "%paired = arith.muli %far, %two : i64",
+        *_form(unit, kind),
         "%positive = arith.maxsi %bytes, %two : i64",
         f"%target = arith.constant {_ROWS_BYTES} : i64",
         "%fit = arith.divui %target, %positive : i64",
@@ -178,7 +132,7 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
         "%size = arith.muli %most, %bytes : i64",
         "%left = func.call @o2m_alloc(%ctx, %size) : (!llvm.ptr, i64) -> !llvm.ptr",
     ]
-    b, freed = "%b", ["left", "ktable", "mtable"]
+    b, freed = "%columns" if kind.packed else "%b", ["left", "ktable", "mtable"]
     columns = "%n"
     if not kind.packed:
         lines += _table("n", kind.columns, "nn", ("nb", "nb")) + _biases(kind)
@@ -193,10 +147,11 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
     a, c = "%a", "%c"
     for i in range(kind.batches):
         lines.append(f"scf.for %i{i} = %none to %bn{i} step %one : i64 {{")
+        lines.append(f"%bstep{i} = arith.muli %bb{i}, %matrix : i64")
         moved = []
-        for letter, base in (("a", a), ("b", b), ("c", c)):
+        for letter, base, step in (("a", a, f"%ba{i}"), ("b", b, f"%bstep{i}"), ("c", c, f"%bc{i}")):
             lines += [
-                f"%g{letter}{i} = arith.muli %i{i}, %b{letter}{i} : i64",
+                f"%g{letter}{i} = arith.muli %i{i}, {step} : i64",
                 f"%{letter}_{i} = llvm.getelementptr {base}[%g{letter}{i}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             ]
             moved.append(f"%{letter}_{i}")
@@ -214,15 +169,40 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
         "%m = arith.minsi %rest, %step : i64",
         "%ti = arith.muli %i, %two : i64",
         "%table = llvm.getelementptr %mtable[%ti] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        f"func.call @o2m_pairs_of_rows(%left, {a}, %table, %m, %ktable, %ks, %run, %fa, %za)"
-        " : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64, i8, i16) -> ()",
-        f"func.call @o2m_products_i8(%left, %table, %m, {b}, {columns}, {c}, %far, %add)"
-        " : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr, i64, i1) -> ()",
+        *(["scf.if %are_fours {", *_some_rows("fours", a, b, columns, c), "} else {"] if both else []),
+        *_some_rows("pairs", a, b, columns, c),
+        *["}"] * both,
         "}",
         *["}"] * kind.batches,
         *(f"func.call @o2m_free(%ctx, %{name}) : (!llvm.ptr, !llvm.ptr) -> ()" for name in freed),
     ]
     return "\n".join([*lines, "return", "}"])
+
+
+def _form(unit: VectorUnit, kind: Kind) -> list[str]:
+    """``%bytes`` of a packed row; of packed columns ``%are_fours``, ``%matrix`` (bytes of a batch) and where they begin."""
+    if not kind.packed:
+        return ["%matrix = arith.constant 1 : i64", "%bytes = arith.addi %paired, %none : i64"]
+    return [
+        *header_word("%form", "%b", 0),
+        *header_word("%matrix", "%b", 1),
+        f"%columns = llvm.getelementptr %b[{INTEGERS_HEADER}] : (!llvm.ptr) -> !llvm.ptr, i8",
+        "%are_fours = arith.cmpi ne, %form, %none : i64",
+        "%four = arith.constant 4 : i64",
+        "%steps = arith.ceildivsi %ks, %four : i64",
+        "%rounded = arith.muli %steps, %four : i64",
+        "%bytes = arith.select %are_fours, %rounded, %paired : i64",
+    ]
+
+
+def _some_rows(form: str, a: str, b: str, columns: str, c: str) -> list[str]:
+    """The rows of one turn, packed, and their products."""
+    types = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64, i8, i16"
+    return [
+        f"func.call @o2m_{form}_of_rows(%left, {a}, %table, %m, %ktable, %ks, %run, %fa, %za) : ({types}) -> ()",
+        f"func.call @o2m_products_{form}(%left, %table, %m, {b}, {columns}, {c}, %bytes, %add, %za)"
+        " : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr, i64, i1, i16) -> ()",
+    ]
 
 
 def _table(letter: str, dims: int, count: str, strides: tuple[str, str]) -> list[str]:

@@ -12,15 +12,19 @@ from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 _CHUNK = 16
 
 
-def rows() -> str:
+def rows(*, wide: bool) -> str:
     """@o2m_pairs_of_rows: ``m`` rows side by side, each of ``k`` numbers, 0 after an odd last one.
 
     Arguments: to, the operand, the table of rows, m, the table along the sum, k, how many neighbours along the sum lie
-    side by side (of which k is a multiple), flip, bias.
+    side by side (of which k is a multiple), flip, bias. If not ``wide``, @o2m_fours_of_rows: numbers stay bytes, of which
+    nothing is subtracted, and each row takes whole fours, of which the last may hold anything beyond the sum's end.
     """
     # What is left of neighbours after whole chunks is done by a vector that ends with them, again for some.
-    return f"""{"".join(map(_widened, (_CHUNK, 8, 4, 1)))}
-  func.func private @o2m_pairs_of_rows(%to: !llvm.ptr, %a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %along: !llvm.ptr, %k: i64,
+    name, kind, element = ("pairs", "widened", "i16") if wide else ("fours", "flipped", "i8")
+    fill = "%k, %two" if wide else "%k, %one"
+    ends = "%k, %odd" if wide else "%quads, %none"
+    return f"""{"".join(_converted(count, wide=wide) for count in (_CHUNK, 8, 4, 1))}
+  func.func private @o2m_{name}_of_rows(%to: !llvm.ptr, %a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %along: !llvm.ptr, %k: i64,
       %run: i64, %flip: i8, %bias: i16) {{
     %none = arith.constant 0 : i64
     %one = arith.constant 1 : i64
@@ -28,10 +32,12 @@ def rows() -> str:
     %chunk = arith.constant {_CHUNK} : i64
     %four = arith.constant 4 : i64
     %eight = arith.constant 8 : i64
-    %nothing = arith.constant 0 : i16
-    %odd = arith.remui %k, %two : i64
+    %nothing = arith.constant 0 : {element}
+    %odd = arith.remui {fill} : i64
+    %up = arith.ceildivsi %k, %four : i64
+    %quads = arith.muli %up, %four : i64
     %is_odd = arith.cmpi ne, %odd, %none : i64
-    %far = arith.addi %k, %odd : i64
+    %far = arith.addi {ends} : i64
     %rest = arith.remui %run, %chunk : i64
     %whole = arith.subi %run, %rest : i64
     %is_ragged = arith.cmpi ne, %rest, %none : i64
@@ -46,56 +52,65 @@ def rows() -> str:
       %oi = llvm.load %pi : !llvm.ptr -> i64
       %ai = llvm.getelementptr %a[%oi] : (!llvm.ptr, i64) -> !llvm.ptr, i8
       %di = arith.muli %i, %far : i64
-      %row = llvm.getelementptr %to[%di] : (!llvm.ptr, i64) -> !llvm.ptr, i16
+      %row = llvm.getelementptr %to[%di] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
       scf.for %s = %none to %k step %run : i64 {{
         %ts = arith.muli %s, %two : i64
         %ps = llvm.getelementptr %along[%ts] : (!llvm.ptr, i64) -> !llvm.ptr, i64
         %os = llvm.load %ps : !llvm.ptr -> i64
         %as = llvm.getelementptr %ai[%os] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-        %ds = llvm.getelementptr %row[%s] : (!llvm.ptr, i64) -> !llvm.ptr, i16
+        %ds = llvm.getelementptr %row[%s] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
         scf.for %t = %none to %whole step %chunk : i64 {{
           %from = llvm.getelementptr %as[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-          %into = llvm.getelementptr %ds[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i16
-          func.call @o2m_widened_{_CHUNK}(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+          %into = llvm.getelementptr %ds[%t] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
+          func.call @o2m_{kind}_{_CHUNK}(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
         }}
         scf.if %is_ragged {{
           scf.if %has_half {{
             scf.if %is_long {{
               %from = llvm.getelementptr %as[%whole] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-              %into = llvm.getelementptr %ds[%whole] : (!llvm.ptr, i64) -> !llvm.ptr, i16
-              func.call @o2m_widened_8(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+              %into = llvm.getelementptr %ds[%whole] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
+              func.call @o2m_{kind}_8(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
             }}
             %from = llvm.getelementptr %as[%last8] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-            %into = llvm.getelementptr %ds[%last8] : (!llvm.ptr, i64) -> !llvm.ptr, i16
-            func.call @o2m_widened_8(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+            %into = llvm.getelementptr %ds[%last8] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
+            func.call @o2m_{kind}_8(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
           }} else {{
             scf.if %has_quarter {{
-              func.call @o2m_widened_4(%as, %ds, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+              func.call @o2m_{kind}_4(%as, %ds, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
               %from = llvm.getelementptr %as[%last4] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-              %into = llvm.getelementptr %ds[%last4] : (!llvm.ptr, i64) -> !llvm.ptr, i16
-              func.call @o2m_widened_4(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+              %into = llvm.getelementptr %ds[%last4] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
+              func.call @o2m_{kind}_4(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
             }} else {{
               scf.for %t = %none to %run step %one : i64 {{
                 %from = llvm.getelementptr %as[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-                %into = llvm.getelementptr %ds[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i16
-                func.call @o2m_widened_1(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+                %into = llvm.getelementptr %ds[%t] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
+                func.call @o2m_{kind}_1(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
               }}
             }}
           }}
         }}
       }}
       scf.if %is_odd {{
-        %last = llvm.getelementptr %row[%k] : (!llvm.ptr, i64) -> !llvm.ptr, i16
-        llvm.store %nothing, %last : i16, !llvm.ptr
+        %last = llvm.getelementptr %row[%k] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
+        llvm.store %nothing, %last : {element}, !llvm.ptr
       }}
     }}
     return
   }}"""
 
 
-def _widened(count: int) -> str:
-    """@o2m_widened_<count>(from, to, flip, bias): so many bytes."""
+def _converted(count: int, *, wide: bool) -> str:
+    """@o2m_widened_<count>(from, to, flip, bias) or @o2m_flipped_<count>: so many bytes."""
     bytes_, words = f"vector<{count}xi8>", f"vector<{count}xi16>"
+    if not wide:
+        return f"""
+  func.func private @o2m_flipped_{count}(%from: !llvm.ptr, %to: !llvm.ptr, %flip: i8, %bias: i16) {{
+    %flips = vector.broadcast %flip : i8 to {bytes_}
+    %v = llvm.load %from {{alignment = 1 : i64}} : !llvm.ptr -> {bytes_}
+    %f = arith.xori %v, %flips : {bytes_}
+    llvm.store %f, %to {{alignment = 1 : i64}} : {bytes_}, !llvm.ptr
+    return
+  }}"""
     return f"""
   func.func private @o2m_widened_{count}(%from: !llvm.ptr, %to: !llvm.ptr, %flip: i8, %bias: i16) {{
     %flips = vector.broadcast %flip : i8 to {bytes_}

@@ -1,0 +1,149 @@
+"""Register tiles of bytes: unsigned ones of a few rows times signed ones of two vectors of columns, as exact int32 sums.
+
+Both operands come packed as *fours*: neighbours along the sum. One instruction multiplies fours and adds neighbouring products
+as 16 bits (``pmaddubsw``), which holds them where the signed bytes are at most layout.LARGEST in magnitude; another adds two
+of these to 32 bits.
+"""
+
+from __future__ import annotations
+
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+
+TYPES = "!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i1, i32, i64"
+"""Of a tile's arguments.
+
+The left operand's fours at the first row, and how many bytes apart its rows are; the table of rows, from the tile's first
+(of which the second entry of each is the byte offset of the row in the result); the right operand's fours; the sums of each
+column's numbers; the result at the first column; how many columns there are to store; whether to add to what the result
+holds; what is to be subtracted from each number of the left operand; how many fours are summed up.
+"""
+
+_UNROLLED = 2
+_AHEAD = 12
+"""Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
+_BYTES = {4: "llvm.x86.ssse3.pmadd.ub.sw.128", 8: "llvm.x86.avx2.pmadd.ub.sw", 16: "llvm.x86.avx512.pmaddubs.w.512"}
+_WORDS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
+
+
+def tile_name(rows: int) -> str:
+    """The function of a tile."""
+    return f"o2m_tile_u8_{rows}"
+
+
+def tile(unit: VectorUnit, rows: int) -> str:
+    """The text of a tile of ``rows`` rows."""
+    lanes = unit.lanes
+    sums, mask, wide, words = (
+        f"vector<{n}x{kind}>" for n, kind in ((lanes, "i32"), (lanes, "i1"), (lanes, "i64"), (2 * lanes, "i16"))
+    )
+    cells = [(row, half) for row in range(rows) for half in range(2)]
+    kinds = ", ".join([sums] * len(cells))
+    numbers = ", ".join(map(str, range(lanes)))
+    lines = [
+        f"func.func private @{tile_name(rows)}(%a: !llvm.ptr, %far: i64, %rows: !llvm.ptr, %b: !llvm.ptr, %totals: !llvm.ptr,"
+        " %c: !llvm.ptr, %columns: i64, %add: i1, %less: i32, %fours: i64) {",
+        "%none = arith.constant 0 : i64",
+        "%one = arith.constant 1 : i64",
+        f"%zero = arith.constant dense<0> : {sums}",
+        f"%ones = arith.constant dense<1> : {words}",
+        f"%lane = arith.constant dense<[{numbers}]> : {wide}",
+        f"%shift = arith.constant dense<{lanes}> : {wide}",
+        f"%limit0 = vector.broadcast %columns : i64 to {wide}",
+        f"%limit1 = arith.subi %limit0, %shift : {wide}",
+        *(f"%m{half} = arith.cmpi slt, %lane, %limit{half} : {wide}" for half in range(2)),
+        f"%width = arith.constant {2 * lanes} : i64",
+        "%full = arith.cmpi sge, %columns, %width : i64",
+        f"%subtracted = vector.broadcast %less : i32 to {sums}",
+    ]
+    for half in range(2):
+        lines += [
+            f"%pt{half} = llvm.getelementptr %totals[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
+            f"%t{half} = llvm.load %pt{half} {{alignment = 4 : i64}} : !llvm.ptr -> {sums}",
+            f"%d{half} = arith.muli %t{half}, %subtracted : {sums}",
+            f"%start{half} = arith.subi %zero, %d{half} : {sums}",
+        ]
+    for row in range(rows):
+        lines += [
+            f"%n{row} = arith.constant {row} : i64",
+            f"%f{row} = arith.muli %n{row}, %far : i64",
+            f"%a{row} = llvm.getelementptr %a[%f{row}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+            f"%pc{row} = llvm.getelementptr %rows[{2 * row + 1}] : (!llvm.ptr) -> !llvm.ptr, i64",
+            f"%oc{row} = llvm.load %pc{row} : !llvm.ptr -> i64",
+            f"%c{row}_0 = llvm.getelementptr %c[%oc{row}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+            f"%c{row}_1 = llvm.getelementptr %c{row}_0[{lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
+        ]
+    lines.append(f"%start:{len(cells)} = scf.if %add -> ({kinds}) {{")
+    for row, half in cells:
+        lines += [
+            f"%i{row}_{half} = llvm.intr.masked.load %c{row}_{half}, %m{half}, %zero {{alignment = 4 : i32}}"
+            f" : (!llvm.ptr, {mask}, {sums}) -> {sums}",
+            f"%j{row}_{half} = arith.addi %i{row}_{half}, %start{half} : {sums}",
+        ]
+    lines += [f"scf.yield {', '.join(f'%j{row}_{half}' for row, half in cells)} : {kinds}", "} else {"]
+    lines += [f"scf.yield {', '.join(f'%start{half}' for _, half in cells)} : {kinds}", "}"]
+    lines += [
+        f"%by = arith.constant {_UNROLLED} : i64",
+        "%rest = arith.remui %fours, %by : i64",
+        "%whole = arith.subi %fours, %rest : i64",
+    ]
+    found = [f"%start#{i}" for i in range(len(cells))]
+    for tag, low, high, step, unrolled in (("u", "%none", "%whole", "%by", _UNROLLED), ("v", "%whole", "%fours", "%one", 1)):
+        found = _loop(unit, rows, lines, tag, (low, high, step), unrolled, found)
+    lines.append("scf.if %full {")
+    lines += [
+        f"llvm.store {value}, %c{row}_{half} {{alignment = 4 : i64}} : {sums}, !llvm.ptr"
+        for (row, half), value in zip(cells, found, strict=True)
+    ]
+    lines.append("} else {")
+    lines += [
+        f"llvm.intr.masked.store {value}, %c{row}_{half}, %m{half} {{alignment = 4 : i32}} : {sums}, {mask} into !llvm.ptr"
+        for (row, half), value in zip(cells, found, strict=True)
+    ]
+    return "\n".join([*lines, "}", "return", "}"])
+
+
+def _loop(
+    unit: VectorUnit, rows: int, lines: list[str], tag: str, bounds: tuple[str, str, str], unrolled: int, sums: list[str]
+) -> list[str]:
+    """A loop over fours, appended to ``lines``; the sums after it."""
+    lanes = unit.lanes
+    bytes_, words, vector = f"vector<{4 * lanes}xi8>", f"vector<{2 * lanes}xi16>", f"vector<{lanes}xi32>"
+    kinds = ", ".join([vector] * len(sums))
+    held = [f"%{tag}h{i}" for i in range(len(sums))]
+    given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
+    low, high, step = bounds
+    lines += [
+        f"%{tag}r:{len(sums)} = scf.for %{tag}k = {low} to {high} step {step} iter_args({given}) -> ({kinds}) : i64 {{",
+        f"%{tag}far = arith.muli %{tag}k, %width : i64",
+        f"%{tag}b = llvm.getelementptr %b[%{tag}far] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
+        *(f"%{tag}a{row} = llvm.getelementptr %a{row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, i32" for row in range(rows)),
+    ]
+    for turn in range(unrolled):
+        name = f"%{tag}{turn}"
+        lines += [
+            f"{name}ahead = llvm.getelementptr %{tag}b[{2 * (turn + _AHEAD) * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
+            f'"llvm.intr.prefetch"({name}ahead) <{{cache = 1 : i32, hint = 3 : i32, rw = 0 : i32}}> : (!llvm.ptr) -> ()',
+        ]
+        for half in range(2):
+            lines += [
+                f"{name}q{half} = llvm.getelementptr %{tag}b[{(2 * turn + half) * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
+                f"{name}b{half} = llvm.load {name}q{half} {{alignment = 4 : i64}} : !llvm.ptr -> {bytes_}",
+            ]
+        for row in range(rows):
+            lines += [
+                f"{name}p{row} = llvm.getelementptr %{tag}a{row}[{turn}] : (!llvm.ptr) -> !llvm.ptr, i32",
+                f"{name}x{row} = llvm.load {name}p{row} {{alignment = 1 : i64}} : !llvm.ptr -> i32",
+                f"{name}w{row} = vector.broadcast {name}x{row} : i32 to {vector}",
+                f"{name}y{row} = vector.bitcast {name}w{row} : {vector} to {bytes_}",
+            ]
+            for half in range(2):
+                cell, one = 2 * row + half, f"{name}m{row}_{half}"
+                lines += [
+                    f'{one} = llvm.call_intrinsic "{_BYTES[lanes]}"({name}y{row}, {name}b{half})'
+                    f" : ({bytes_}, {bytes_}) -> {words}",
+                    f'{one}w = llvm.call_intrinsic "{_WORDS[lanes]}"({one}, %ones) : ({words}, {words}) -> {vector}',
+                    f"{name}s{row}_{half} = arith.addi {held[cell]}, {one}w : {vector}",
+                ]
+                held[cell] = f"{name}s{row}_{half}"
+    lines += [f"scf.yield {', '.join(held)} : {kinds}", "}"]
+    return [f"%{tag}r#{i}" for i in range(len(sums))]

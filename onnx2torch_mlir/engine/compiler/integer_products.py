@@ -1,0 +1,76 @@
+"""All tiles of some packed rows and packed columns of integers: long sums part after part, so that a panel's part stays in the
+first-level cache while all rows meet it."""
+
+from __future__ import annotations
+
+from onnx2torch_mlir.engine.compiler import byte_tile, integer_tile
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+
+_PANEL_BYTES = 1 << 15
+
+
+def products(unit: VectorUnit, *, fours: bool) -> str:
+    """@o2m_products_fours and @o2m_products_pairs.
+
+    Arguments: packed rows, their table, how many there are, packed columns, how many there are, the result, the bytes of a
+    packed row, whether to add to the result, and, for fours, what is subtracted from each number of the rows.
+    """
+    form, module = ("fours", byte_tile) if fours else ("pairs", integer_tile)
+    given = "%ai, %bytes, %rows, %bk, %cj, %columns, %more, %kc"
+    if fours:
+        given = "%ai, %bytes, %rows, %bk, %bj, %cj, %columns, %more, %here, %kc"
+    cases = []
+    for count in range(1, unit.rows + 1):
+        head = f"case {count}" if count < unit.rows else "default"
+        cases.append(f"{head} {{ func.call @{module.tile_name(count)}({given}) : ({module.TYPES}) -> ()\nscf.yield }}")
+    newline = "\n"
+    return f"""
+  func.func private @o2m_products_{form}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64, %c: !llvm.ptr,
+      %bytes: i64, %add: i1, %bias: i16) {{
+    %none = arith.constant 0 : i64
+    %one = arith.constant 1 : i64
+    %two = arith.constant 2 : i64
+    %four = arith.constant 4 : i64
+    %nothing = arith.constant 0 : i32
+    %less = arith.extsi %bias : i16 to i32
+    %width = arith.constant {unit.columns} : i64
+    %height = arith.constant {unit.rows} : i64
+    %step_bytes = arith.constant {4 * unit.columns} : i64
+    %head = arith.constant {4 * unit.columns if fours else 0} : i64
+    %part = arith.constant {_PANEL_BYTES // (4 * unit.columns)} : i64
+    %steps = arith.divui %bytes, %four : i64
+    %far = arith.muli %steps, %step_bytes : i64
+    %panel_bytes = arith.addi %far, %head : i64
+    %turns = arith.maxsi %steps, %one : i64
+    scf.for %k = %none to %turns step %part : i64 {{
+      %kl = arith.subi %steps, %k : i64
+      %kc = arith.minsi %kl, %part : i64
+      %later = arith.cmpi ne, %k, %none : i64
+      %more = arith.ori %add, %later : i1
+      %here = arith.select %later, %nothing, %less : i32
+      %ak = llvm.getelementptr %a[%k] : (!llvm.ptr, i64) -> !llvm.ptr, i32
+      %fk = arith.muli %k, %step_bytes : i64
+      %skipped = arith.addi %fk, %head : i64
+      scf.for %j = %none to %n step %width : i64 {{
+        %left = arith.subi %n, %j : i64
+        %columns = arith.minsi %left, %width : i64
+        %panel = arith.divui %j, %width : i64
+        %fj = arith.muli %panel, %panel_bytes : i64
+        %bj = llvm.getelementptr %b[%fj] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+        %bk = llvm.getelementptr %bj[%skipped] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+        %cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, i32
+        scf.for %i = %none to %m step %height : i64 {{
+          %rest = arith.subi %m, %i : i64
+          %count = arith.minsi %rest, %height : i64
+          %entry = arith.muli %i, %two : i64
+          %rows = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+          %fi = arith.muli %i, %bytes : i64
+          %ai = llvm.getelementptr %ak[%fi] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+          %which = arith.index_cast %count : i64 to index
+          scf.index_switch %which
+          {newline.join(cases)}
+        }}
+      }}
+    }}
+    return
+  }}"""
