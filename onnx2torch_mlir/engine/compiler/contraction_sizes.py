@@ -9,7 +9,7 @@ from torch_mlir.dialects import arith, memref
 
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import Access, coefficient
-from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, nested, pointer, root_of
+from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, pointer, root_of, users
 
 
 class Measured(Protocol):
@@ -130,25 +130,13 @@ def fill_before(generic: ir.Operation) -> ir.Operation | None:
 def filled_before(generic: ir.Operation) -> ir.Operation | None:
     """What fills the result of ``generic`` with one number right before, if anything does."""
     out = generic.operands[len(generic.operands) - 1]
-    root = root_of(out)
-    last = None
-    for operation in generic.block.operations:
-        current = operation.operation
-        if current == generic:
-            break
-        if len(current.regions) and current.name != "linalg.generic":
-            if any(root_of(v) == root for inner in nested(current) for v in inner.operands if is_memref(v.type)):
-                last = None
-            continue
-        if any(is_memref(v.type) and root_of(v) == root for v in current.operands) and not _is_view(current):
-            last = current
+    last: ir.Operation | None = None
+    for user in users(generic.block, root_of(out)):
+        if user.is_before_in_block(generic) and (last is None or last.is_before_in_block(user)):
+            last = user
     if last is None or last.name != "linalg.generic" or last.operands[-1] != out or number_of_fill(last) is None:
         return None
     return last
-
-
-def _is_view(operation: ir.Operation) -> bool:
-    return len(operation.results) == 1 and is_memref(operation.results[0].type)
 
 
 def number_of_fill(generic: ir.Operation) -> ir.Value | None:

@@ -16,7 +16,7 @@ from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
 from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes, parts, without_offset
 from onnx2torch_mlir.engine.compiler.kernels import captured, distinct, is_constant
 from onnx2torch_mlir.engine.compiler.loop_order import Access, iterators
-from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, nested, pointer, root_of, touches_memory
+from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, nested, pointer, root_of, touches_memory, users
 
 _RESHAPES = ("memref.collapse_shape", "memref.expand_shape")
 
@@ -170,33 +170,36 @@ def _may_move(sums: Sums, nest: ir.Operation, buffer: ir.Operation) -> bool:
         return False
     if [root_of(v) for v in nest.operands if is_memref(v.type)].count(root_of(result)) != 1:
         return False
-    between = []
-    inside = False
-    for operation in generic.block.operations:
-        current = operation.operation
-        if current == nest:
-            break
-        if inside:
-            between.append(current)
-        inside = inside or current == generic
-    needed = {value for value in [*nest.operands, *captured(nest)] if root_of(value) != buffer.results[0]}
-    for current in between:
-        if any(value in needed for value in current.results) and not _can_go_before(current, between):
+
+    def between(operation: ir.Operation) -> bool:
+        return generic.is_before_in_block(operation) and operation.is_before_in_block(nest)
+
+    for current in _made_in(generic.block, _needed(nest, buffer)):
+        if between(current) and not _can_go_before(current, generic):
             return False
-        if current.name in ("memref.dealloc", "memref.alloc") or _is_view(current):
-            continue
-        operands = [v for inner in (current, *nested(current)) for v in inner.operands if is_memref(v.type)]
-        if any(root_of(value) in touched for value in operands) and not _only_reads(current, touched):
-            return False
+    for root in touched:
+        for current in users(generic.block, root):
+            if current.name != "memref.dealloc" and between(current) and not _only_reads(current, touched):
+                return False
     return True
 
 
-def _can_go_before(current: ir.Operation, between: list[ir.Operation]) -> bool:
-    """Whether an allocation or a view among what lies ``between`` needs nothing of that."""
+def _needed(nest: ir.Operation, buffer: ir.Operation) -> list[ir.Value]:
+    """The values that a nest uses, without the buffer and its views."""
+    return [value for value in [*nest.operands, *captured(nest)] if root_of(value) != buffer.results[0]]
+
+
+def _made_in(block: ir.Block, values: list[ir.Value]) -> list[ir.Operation]:
+    """The operations of ``block`` that make the values."""
+    made = [value.owner.operation for value in values if not isinstance(value.owner, ir.Block)]
+    return list(dict.fromkeys(operation for operation in made if operation.block == block))
+
+
+def _can_go_before(current: ir.Operation, generic: ir.Operation) -> bool:
+    """Whether an allocation or a view behind ``generic`` needs nothing that is made there."""
     if current.name not in ("memref.alloc", "arith.constant") and not _is_view(current):
         return False
-    made = {result for operation in between for result in operation.results}
-    return not any(operand in made for operand in current.operands)
+    return not any(generic.is_before_in_block(made) for made in _made_in(generic.block, list(current.operands)))
 
 
 def _is_view(operation: ir.Operation) -> bool:
@@ -211,16 +214,9 @@ def _only_reads(operation: ir.Operation, touched: set[ir.Value]) -> bool:
 
 def prepare(found: Found, generic: ir.Operation) -> None:
     """Move what the tail needs before the contraction ``generic``."""
-    needed = {*found.nest.operands, *captured(found.nest)}
-    inside = False
-    for operation in list(generic.block.operations):
-        current = operation.operation
-        if current == found.nest:
-            break
-        wanted = inside and any(result in needed for result in current.results)
-        if wanted and root_of(current.results[0]) != found.buffer.results[0]:
-            current.move_before(generic)
-        inside = inside or current == generic
+    for operation in _made_in(generic.block, _needed(found.nest, found.buffer)):
+        if generic.is_before_in_block(operation):
+            operation.move_before(generic)
 
 
 def build(found: Found, tails: Tails) -> tuple[Tail, list[ir.Value]]:

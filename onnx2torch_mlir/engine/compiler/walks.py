@@ -68,6 +68,22 @@ def root_of(value: ir.Value) -> ir.Value:
     return value
 
 
+def users(block: ir.Block, root: ir.Value) -> list[ir.Operation]:
+    """The operations of ``block`` that use ``root`` or a view of it, or in which one does; views are not counted."""
+    found: dict[ir.Operation, None] = {}
+    pending = [root]
+    while pending:
+        for use in pending.pop().uses:
+            user = use.owner.operation
+            if user.name in _VIEWS:
+                pending.extend(user.results)
+                continue
+            around = ancestor_in(block, user)
+            if around is not None:
+                found[around] = None
+    return list(found)
+
+
 def touches_memory(generic: ir.Operation) -> bool:
     """Whether the body of a ``linalg.generic`` reads or writes memory besides its operands, as a gather does, or calls."""
     return any(
