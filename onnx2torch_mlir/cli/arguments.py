@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="onnx2mlir")
     general = _general()
     _convert(commands.add_parser("convert", parents=[general], help="convert (the default)"))
     _compile(

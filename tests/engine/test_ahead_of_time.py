@@ -264,12 +264,14 @@ def test_whatever_fails_leaves_the_folder_as_it_was(tmp_path, monkeypatch):
 
 
 def test_names_for_c():
-    assert [c_name(text) for text in ("resnet-50.v2", "8bit", "_x", "größe", "o2m", "")] == [
+    assert [c_name(text) for text in ("resnet-50.v2", "8bit", "_x", "größe", "o2m", "sem", "semi", "")] == [
         "resnet_50_v2",
         "model_8bit",
         "model__x",
         "gr__e",
         "model_o2m",
+        "model_sem",
+        "semi",
         "model_",
     ]
     program = small()

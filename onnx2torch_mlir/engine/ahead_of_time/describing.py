@@ -16,11 +16,14 @@ from onnx2torch_mlir.engine.binding import dim_text
 from onnx2torch_mlir.lowering.assertions import assert_dims
 from onnx2torch_mlir.lowering.lowered import Lowered
 
+_TAKEN = re.compile(r"o2m.*|(mq|sem|shm|dbm)$")
+"""Beginnings of names that the code itself has, or with ``_open`` the C library."""
+
 
 def c_name(text: str) -> str:
-    """``text`` as the beginning of C names: letters, digits and underscores, a letter first, no name of the run time's."""
+    """``text`` as the beginning of C names: letters, digits and underscores, a letter first, no name that is taken."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", text)
-    return name if re.match(r"[A-Za-z]", name) and not name.startswith("o2m") else f"model_{name}"
+    return name if re.match(r"[A-Za-z]", name) and not _TAKEN.match(name) else f"model_{name}"
 
 
 def interface(lowered: Lowered, prefix: str, features: Sequence[str]) -> Interface:
@@ -31,7 +34,7 @@ def interface(lowered: Lowered, prefix: str, features: Sequence[str]) -> Interfa
     """
     if c_name(prefix) != prefix:
         hint = f"Such as {c_name(prefix)}."
-        reason = f"{prefix!r} cannot begin the names of C functions: letters, digits and _, a letter first, not o2m"
+        reason = f"{prefix!r} cannot begin the names of C functions: letters, digits and _, a letter first, none that is taken"
         raise refuse("O2M-U001", reason, hint=hint, case="name")
     groups = (("input", lowered.inputs), ("output", lowered.outputs))
     findings = [finding for role, specs in groups for spec in specs for finding in _unfit(role, spec)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnx2torch_mlir.engine.derived import Derived
 
@@ -127,13 +127,11 @@ class Interface:
 
     def with_weights(self, derived: Sequence[Derived]) -> Interface:
         """The same with weights that are computed from the others."""
-        shapes = (*self.weights, *(tuple(shape) for shape, _, _ in derived))
-        return Interface(self.prefix, self.inputs, self.outputs, shapes, self.features, self.identity)
+        return replace(self, weights=(*self.weights, *(tuple(shape) for shape, _, _ in derived)))
 
     def identified(self, code_key: str) -> Interface:
         """The same with the identity of code that is kept under ``code_key``: weights' files and code belong together by it."""
-        identity = hashlib.sha256(f"{code_key} {self!r}".encode()).digest()
-        return Interface(self.prefix, self.inputs, self.outputs, self.weights, self.features, identity)
+        return replace(self, identity=hashlib.sha256(f"{code_key} {self!r}".encode()).digest())
 
 
 def _words(ranks: Sequence[int]) -> int:
