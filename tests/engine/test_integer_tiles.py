@@ -182,3 +182,30 @@ def test_weights_are_packed_where_their_zero_point_is_known():
     for rows in (1, 2, 0, 31):
         x = codes(torch.uint8, rows, 40)
         np.testing.assert_array_equal(code.run([x])[0], (x.astype(np.int32) - 9) @ (w.astype(np.int32) - 2))
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("constant", [False, True])
+def test_what_follows_is_done_with_each_block_of_sums(constant, small):
+    """Rescaled sums of several batches, row blocks and column blocks; the buffer between is not made."""
+    x, w, scales = codes(torch.uint8, 2, 200, 70), codes(torch.int8, 70, 131) // (2 if small else 1), np.arange(131, dtype="f")
+    maps = ("(b,m,n,k)->(b,m,k)", "(b,m,n,k)->(k,n)", "(b,m,n,k)->(b,m,n)")
+    shape, floats = (2, 200, 131), programs.tensor(torch.float32, (2, 200, 131))
+    body = contraction(maps, (torch.uint8, torch.int8), (x.shape, w.shape, shape), (17, None))
+    if constant:
+        body = body.replace("%a1", "%aX")
+    same, last = "affine_map<(b, m, n) -> (b, m, n)>", "affine_map<(b, m, n) -> (n)>"
+    tail = f"""%ye = tensor.empty() : {floats}
+      %y = linalg.generic {{indexing_maps = [{same}, {last}, {same}], iterator_types = ["parallel", "parallel", "parallel"]}}
+          ins(%r, %a{1 if constant else 2} : {programs.tensor(I32, shape)}, tensor<131xf32>) outs(%ye : {floats}) {{
+        ^bb0(%u: i32, %v: f32, %o: f32):
+          %h = arith.sitofp %u : i32 to f32
+          %g = arith.mulf %h, %v : f32
+          linalg.yield %g : f32
+        }} -> {floats}
+      return %y : {floats}"""
+    body = body.replace(f"return %r : {programs.tensor(I32, shape)}", tail).replace("%aX", "%a2")
+    given = [(torch.uint8, x.shape), *([] if constant else [(torch.int8, w.shape)]), (torch.float32, scales.shape)]
+    made = program(body, given, [(torch.float32, shape)], [(w, torch.int8, w.shape)] if constant else [])
+    (found,) = engine.compile(made).run([x, scales] if constant else [x, w, scales])
+    np.testing.assert_array_equal(found, ((x.astype(np.int32) - 17) @ w.astype(np.int32)).astype("f") * scales)

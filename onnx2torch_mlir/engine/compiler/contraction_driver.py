@@ -34,6 +34,11 @@ class Tail:
     name: str
     types: tuple[str, ...]
 
+    @property
+    def declaration(self) -> str:
+        """The function without its body."""
+        return f"func.func private @{self.name}({', '.join(['!llvm.ptr', *['i64'] * 5, *self.types])})"
+
 
 @dataclass(frozen=True)
 class Kind:

@@ -42,17 +42,18 @@ class Program:
     """What has not been looked at yet."""
 
 
-def replace(module: ir.Module, weights: dict[int, int], words: int, derived: int) -> tuple[list[Packing], dict[str, list[int]]]:
+def replace(
+    module: ir.Module, weights: dict[int, int], words: int, derived: int, tails: contraction_tails.Tails
+) -> list[Packing]:
     """Let every contraction of @main call the driver.
 
-    Returns what is to be packed, in the order of the words after ``words``, and for each function of a tail the positions of
-    its pointers whose memory no other argument reaches.
+    Returns what is to be packed, in the order of the words after ``words``; the functions of tails are added to ``tails``.
 
     Weights from number ``derived`` on are computed from others. The module holds @main on memrefs, with named operations
     generalized and arguments packed (arguments.py).
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    program = Program(main, weights, words, derived, contraction_tails.Tails(module))
+    program = Program(main, weights, words, derived, tails)
     program.nests = [operation for operation in nested(main) if operation.name == "linalg.generic"]
     while program.nests:
         found = match(program.nests.pop(0))
@@ -66,8 +67,7 @@ def replace(module: ir.Module, weights: dict[int, int], words: int, derived: int
             for rows in range(1, unit.rows + 1)
         ]
         texts.append(contraction_driver.functions_for(unit, program.kinds))
-        tails = {kind.tail for kind in program.kinds if kind.tail is not None}
-        texts += [f"func.func private @{tail.name}({', '.join(['!llvm.ptr', *['i64'] * 5, *tail.types])})" for tail in tails]
+        texts += {kind.tail.declaration for kind in program.kinds if kind.tail is not None}
         declared = (
             "func.func private @o2m_alloc(!llvm.ptr, i64) -> !llvm.ptr\nfunc.func private @o2m_free(!llvm.ptr, !llvm.ptr)\n"
         )
@@ -76,7 +76,7 @@ def replace(module: ir.Module, weights: dict[int, int], words: int, derived: int
             if len(operation.operation.regions[0].blocks):
                 operation.operation.detach_from_parent()
                 module.body.append(operation)
-    return program.packings, program.tails.exclusive
+    return program.packings
 
 
 def _call(found: Contraction, program: Program) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, llvm, memref
 
-from onnx2torch_mlir.engine.compiler import integer_driver
+from onnx2torch_mlir.engine.compiler import contraction_tails, integer_driver
 from onnx2torch_mlir.engine.compiler.arguments import load_word
 from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of
 from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction, Side, known_number, match
@@ -34,28 +34,34 @@ class _Program:
     weights: dict[int, int]
     words: int
     before: int
+    tails: contraction_tails.Tails
+    nests: list[ir.Operation]
+    """What has not been looked at yet."""
     kinds: set[integer_driver.Kind] = field(default_factory=set)
     packings: list[Packing] = field(default_factory=list)
 
 
-def replace(module: ir.Module, weights: dict[int, int], words: int, packings: Sequence[Packing]) -> list[Packing]:
+def replace(
+    module: ir.Module, weights: dict[int, int], words: int, packings: Sequence[Packing], tails: contraction_tails.Tails
+) -> list[Packing]:
     """Let every contraction of bytes in @main call the driver; what is to be packed after ``packings``.
 
     As contractions.replace, after which it comes; it has packed what is in ``packings``.
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
     context, arguments = main.regions[0].blocks[0].arguments
-    program = _Program(context, arguments, weights, words, len(packings))
-    for operation in list(nested(main)):
-        if operation.name == "linalg.generic":
-            found = match(operation)
-            if found is not None and found.columns:
-                _call(found, program)
+    nests = [operation for operation in nested(main) if operation.name == "linalg.generic"]
+    program = _Program(context, arguments, weights, words, len(packings), tails, nests)
+    while program.nests:
+        found = match(program.nests.pop(0))
+        if found is not None and found.columns:
+            _call(found, program)
     if program.kinds:
         declared = (
             "func.func private @o2m_alloc(!llvm.ptr, i64) -> !llvm.ptr\nfunc.func private @o2m_free(!llvm.ptr, !llvm.ptr)\n"
         )
         text = integer_driver.functions_for(of_host(), program.kinds)
+        text += "".join({f"\n{kind.tail.declaration}" for kind in program.kinds if kind.tail is not None})
         fragment = ir.Module.parse("module {" + declared + text + "}", context=module.context)
         for operation in list(fragment.body.operations):
             if len(operation.operation.regions[0].blocks):
@@ -72,21 +78,44 @@ def _call(found: IntegerContraction, program: _Program) -> None:
         return
     generic = found.generic
     fill = fill_before(generic)
+    tail = _tail(found, fill)
+    if tail is not None:
+        contraction_tails.prepare(tail, generic)
     if fill is not None:
         fill.erase()
     with ir.InsertionPoint(generic), generic.location:
-        _emit(found, program, packing, zeroed=fill is not None)
+        _emit(found, program, packing, tail, zeroed=fill is not None)
     generic.erase()
+    if tail is not None:
+        program.nests = [nest for nest in program.nests if nest != tail.nest]
+        contraction_tails.leave_out(tail)
 
 
-def _emit(found: IntegerContraction, program: _Program, packing: Packing | None, *, zeroed: bool) -> None:
+def _tail(found: IntegerContraction, fill: ir.Operation | None) -> contraction_tails.Found | None:
+    """What follows the sums one by one."""
+    if len(found.columns) != 1:
+        return None
+    operands = list(found.generic.operands)
+    loops = [*found.batches, *found.rows, *found.columns]
+    sums = contraction_tails.Sums(found.generic, operands[: found.out], operands[found.out], found.operands[found.out], loops)
+    return contraction_tails.follow(sums, fill)
+
+
+def _emit(
+    found: IntegerContraction,
+    program: _Program,
+    packing: Packing | None,
+    tail: contraction_tails.Found | None,
+    *,
+    zeroed: bool,
+) -> None:
     """The call of the driver at the insertion point."""
     sizes = Sizes(found)
     left, right, out = found.left.operand, found.right.operand, found.out
     zeros = _zeros(found) if packing is None else None
-    kind = integer_driver.Kind(
-        len(found.batches), len(found.rows), 0 if packing else len(found.columns), len(found.sums), zeros is not None
-    )
+    after, given_to_tail = (None, []) if tail is None else contraction_tails.build(tail, program.tails)
+    columns = 0 if packing else len(found.columns)
+    kind = integer_driver.Kind(len(found.batches), len(found.rows), columns, len(found.sums), zeros is not None, after)
     program.kinds.add(kind)
     if packing is None:
         b = address(found.generic.operands[right])
@@ -111,10 +140,11 @@ def _emit(found: IntegerContraction, program: _Program, packing: Packing | None,
     words.append(sizes.count_of(_run(found)))
     nowhere = llvm.ZeroOp(pointer()).result
     flag = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
-    given = [program.context, address(found.generic.operands[left]), b, address(found.generic.operands[out])]
+    a = address(found.generic.operands[left])
+    given = [program.context, a, b, a if tail is not None else address(found.generic.operands[out])]
     given += [nowhere if zeros is None else address(zeros), flag]
     given += [*_conversion(found, found.left), *_conversion(found, found.right)]
-    func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *words])
+    func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *words, *given_to_tail])
 
 
 def _run(found: IntegerContraction) -> list[int]:

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 
 from onnx2torch_mlir.engine.compiler import byte_tile, integer_packing, integer_tile
 from onnx2torch_mlir.engine.compiler.coded_columns import header_word
+from onnx2torch_mlir.engine.compiler.contraction_driver import BLOCK_COLUMNS, Tail
 from onnx2torch_mlir.engine.compiler.integer_products import products
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.layout import INTEGERS_HEADER
 
-_ROWS_BYTES = 1 << 17
+_ROWS_BYTES = 1 << 18
+_ROWS = 192
+"""The most rows whose sums a tail meets at once."""
 _ENTRY = 16
 
 
@@ -24,6 +27,7 @@ class Kind:
     """How many dims of each kind a contraction has.
 
     ``columns`` is 0 where the right operand is already packed. ``zeros``: whether columns have zero points of their own.
+    ``tail`` follows the sums, whose columns are one dim then.
     """
 
     batches: int
@@ -31,6 +35,7 @@ class Kind:
     columns: int
     sums: int
     zeros: bool
+    tail: Tail | None = None
 
     @property
     def packed(self) -> bool:
@@ -40,7 +45,8 @@ class Kind:
     @property
     def name(self) -> str:
         """The function of this kind."""
-        return f"o2m_contract_i8_{self.batches}_{self.rows}_{self.columns}_{self.sums}_{int(self.zeros)}"
+        tail = "" if self.tail is None else f"_{self.tail.name}"
+        return f"o2m_contract_i8_{self.batches}_{self.rows}_{self.columns}_{self.sums}_{int(self.zeros)}{tail}"
 
     def arguments(self) -> list[str]:
         """The names of the i64 arguments, after `HEAD`'s: counts and byte strides (of a, b and the result, c)."""
@@ -67,6 +73,8 @@ def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
     if unit.multiplies_pairs and any(kind.packed for kind in kinds):
         texts += [byte_tile.tile(unit, rows) for rows in range(1, unit.rows + 1)]
         texts += [integer_packing.rows(wide=False), products(unit, fours=True)]
+    if any(kind.tail is not None for kind in kinds):
+        texts.append(_block_rows())
     texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
     return "\n".join(texts)
 
@@ -105,9 +113,10 @@ def _places(count: int) -> str:
 
 def _contract(unit: VectorUnit, kind: Kind) -> str:
     """The function of a kind: the tables, then for each batch packed columns, and packed rows some at a time."""
-    both = kind.packed and unit.multiplies_pairs
+    both, tail = kind.packed and unit.multiplies_pairs, kind.tail
+    given_to_tail = "" if tail is None else "".join(f", %t{i}: {type_}" for i, type_ in enumerate(tail.types))
     lines = [
-        f"func.func private @{kind.name}({HEAD}, {_list(kind.arguments())}) {{",
+        f"func.func private @{kind.name}({HEAD}, {_list(kind.arguments())}{given_to_tail}) {{",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
         "%two = arith.constant 2 : i64",
@@ -127,12 +136,27 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
         "%fit = arith.divui %target, %positive : i64",
         "%blocks = arith.divui %fit, %height : i64",
         "%some = arith.maxsi %blocks, %one : i64",
-        "%step = arith.muli %some, %height : i64",
+        "%fitting = arith.muli %some, %height : i64",
+        f"%at_once = arith.constant {_ROWS} : i64",
+        f"%limit = {'arith.maxsi %fitting, %one' if tail is None else 'arith.minsi %fitting, %at_once'} : i64",
+        # Rows are shared out evenly: each turn reads all packed columns again.
+        "%at_least = arith.maxsi %ms, %one : i64",
+        "%row_turns = arith.ceildivsi %at_least, %limit : i64",
+        "%even = arith.ceildivsi %at_least, %row_turns : i64",
+        "%tiles = arith.ceildivsi %even, %height : i64",
+        "%step = arith.muli %tiles, %height : i64",
         "%most = arith.minsi %step, %ms : i64",
         "%size = arith.muli %most, %bytes : i64",
         "%left = func.call @o2m_alloc(%ctx, %size) : (!llvm.ptr, i64) -> !llvm.ptr",
     ]
     b, freed = "%columns" if kind.packed else "%b", ["left", "ktable", "mtable"]
+    if tail is not None:
+        freed.append("block")
+        lines += [
+            f"%block_bytes = arith.constant {4 * _ROWS * BLOCK_COLUMNS} : i64",
+            "%block = func.call @o2m_alloc(%ctx, %block_bytes) : (!llvm.ptr, i64) -> !llvm.ptr",
+            "func.call @o2m_integer_block_rows(%mtable, %ms, %step) : (!llvm.ptr, i64, i64) -> ()",
+        ]
     columns = "%n"
     if not kind.packed:
         lines += _table("n", kind.columns, "nn", ("nb", "nb")) + _biases(kind)
@@ -144,7 +168,7 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
         ]
         freed = ["packed", "biases", "ntable", *freed]
         columns = "%ns"
-    a, c = "%a", "%c"
+    a, c, batch = "%a", "%c", "%none"
     for i in range(kind.batches):
         lines.append(f"scf.for %i{i} = %none to %bn{i} step %one : i64 {{")
         lines.append(f"%bstep{i} = arith.muli %bb{i}, %matrix : i64")
@@ -156,6 +180,8 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
             ]
             moved.append(f"%{letter}_{i}")
         a, b, c = moved
+        lines += [f"%outer{i} = arith.muli {batch}, %bn{i} : i64", f"%batch{i} = arith.addi %outer{i}, %i{i} : i64"]
+        batch = f"%batch{i}"
     if not kind.packed:
         lines += [
             "%kright = llvm.getelementptr %ktable[1] : (!llvm.ptr) -> !llvm.ptr, i64",
@@ -169,9 +195,16 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
         "%m = arith.minsi %rest, %step : i64",
         "%ti = arith.muli %i, %two : i64",
         "%table = llvm.getelementptr %mtable[%ti] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        *(["scf.if %are_fours {", *_some_rows("fours", a, b, columns, c), "} else {"] if both else []),
-        *_some_rows("pairs", a, b, columns, c),
-        *["}"] * both,
+        *_either(both, "func.call @o2m_{}_of_rows", f"%left, {a}, %table, %m, %ktable, %ks, %run, %fa, %za", _ROWS_TYPES),
+    ]
+    if tail is None:
+        given = f"%left, %table, %m, {b}, {columns}, {c}, %bytes, %add, %za"
+        lines += _either(both, "func.call @o2m_products_{}", given, _PRODUCTS_TYPES)
+    else:
+        lines += _blocks(unit, both, b, columns, batch)
+        given = ", ".join(["%block, %row, %m, %j, %nh", columns, *(f"%t{i}" for i in range(len(tail.types)))])
+        lines += [f"func.call @{tail.name}({given}) : ({', '.join(['!llvm.ptr', *['i64'] * 5, *tail.types])}) -> ()", "}"]
+    lines += [
         "}",
         *["}"] * kind.batches,
         *(f"func.call @o2m_free(%ctx, %{name}) : (!llvm.ptr, !llvm.ptr) -> ()" for name in freed),
@@ -195,14 +228,53 @@ def _form(unit: VectorUnit, kind: Kind) -> list[str]:
     ]
 
 
-def _some_rows(form: str, a: str, b: str, columns: str, c: str) -> list[str]:
-    """The rows of one turn, packed, and their products."""
-    types = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64, i8, i16"
+_ROWS_TYPES = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64, i8, i16"
+_PRODUCTS_TYPES = "!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr, i64, i1, i16"
+
+
+def _either(both: bool, function: str, given: str, types: str) -> list[str]:
+    """The call of a function for fours or for pairs."""
+    calls = [f"{function.format(form)}({given}) : ({types}) -> ()" for form in ("fours", "pairs")]
+    return ["scf.if %are_fours {", calls[0], "} else {", calls[1], "}"] if both else calls[1:]
+
+
+def _blocks(unit: VectorUnit, both: bool, b: str, columns: str, batch: str) -> list[str]:
+    """The loop over blocks of columns of some rows, whose sums go to %block; it stays open for the tail."""
+    head = f"%head = arith.constant {4 * unit.columns} : i64"
     return [
-        f"func.call @o2m_{form}_of_rows(%left, {a}, %table, %m, %ktable, %ks, %run, %fa, %za) : ({types}) -> ()",
-        f"func.call @o2m_products_{form}(%left, %table, %m, {b}, {columns}, {c}, %bytes, %add, %za)"
-        " : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr, i64, i1, i16) -> ()",
+        f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
+        "%panel_pairs = arith.muli %bytes, %width : i64",
+        *([head, "%panel_fours = arith.addi %panel_pairs, %head : i64"] if both else []),
+        f"%panel_bytes = arith.{'select %are_fours, %panel_fours, %panel_pairs' if both else 'addi %panel_pairs, %none'} : i64",
+        f"%before = arith.muli {batch}, %ms : i64",
+        "%row = arith.addi %before, %i : i64",
+        f"scf.for %j = %none to {columns} step %block_columns : i64 {{",
+        f"%nleft = arith.subi {columns}, %j : i64",
+        "%nh = arith.minsi %nleft, %block_columns : i64",
+        "%panel = arith.divui %j, %width : i64",
+        "%jfar = arith.muli %panel, %panel_bytes : i64",
+        f"%bj = llvm.getelementptr {b}[%jfar] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        *_either(both, "func.call @o2m_products_{}", "%left, %table, %m, %bj, %nh, %block, %bytes, %add, %za", _PRODUCTS_TYPES),
     ]
+
+
+def _block_rows() -> str:
+    """@o2m_integer_block_rows(table, m, rows): rows of the result get their offsets within a block of so many rows."""
+    return f"""func.func private @o2m_integer_block_rows(%table: !llvm.ptr, %m: i64, %rows: i64) {{
+      %none = arith.constant 0 : i64
+      %one = arith.constant 1 : i64
+      %two = arith.constant 2 : i64
+      %width = arith.constant {4 * BLOCK_COLUMNS} : i64
+      scf.for %i = %none to %m step %one : i64 {{
+        %place = arith.remui %i, %rows : i64
+        %offset = arith.muli %place, %width : i64
+        %entry = arith.muli %i, %two : i64
+        %pair = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+        %second = llvm.getelementptr %pair[1] : (!llvm.ptr) -> !llvm.ptr, i64
+        llvm.store %offset, %second : i64, !llvm.ptr
+      }}
+      return
+    }}"""
 
 
 def _table(letter: str, dims: int, count: str, strides: tuple[str, str]) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _CHUNK = 16
+_LONG = 32
 
 
 def rows(*, wide: bool) -> str:
@@ -23,13 +24,16 @@ def rows(*, wide: bool) -> str:
     name, kind, element = ("pairs", "widened", "i16") if wide else ("fours", "flipped", "i8")
     fill = "%k, %two" if wide else "%k, %one"
     ends = "%k, %odd" if wide else "%quads, %none"
-    return f"""{"".join(_converted(count, wide=wide) for count in (_CHUNK, 8, 4, 1))}
+    return f"""{"".join(_converted(count, wide=wide) for count in (_LONG, _CHUNK, 8, 4, 1))}
   func.func private @o2m_{name}_of_rows(%to: !llvm.ptr, %a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %along: !llvm.ptr, %k: i64,
       %run: i64, %flip: i8, %bias: i16) {{
     %none = arith.constant 0 : i64
     %one = arith.constant 1 : i64
     %two = arith.constant 2 : i64
     %chunk = arith.constant {_CHUNK} : i64
+    %long = arith.constant {_LONG} : i64
+    %short = arith.remui %run, %long : i64
+    %longs = arith.subi %run, %short : i64
     %four = arith.constant 4 : i64
     %eight = arith.constant 8 : i64
     %nothing = arith.constant 0 : {element}
@@ -59,7 +63,12 @@ def rows(*, wide: bool) -> str:
         %os = llvm.load %ps : !llvm.ptr -> i64
         %as = llvm.getelementptr %ai[%os] : (!llvm.ptr, i64) -> !llvm.ptr, i8
         %ds = llvm.getelementptr %row[%s] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
-        scf.for %t = %none to %whole step %chunk : i64 {{
+        scf.for %t = %none to %longs step %long : i64 {{
+          %from = llvm.getelementptr %as[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+          %into = llvm.getelementptr %ds[%t] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
+          func.call @o2m_{kind}_{_LONG}(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+        }}
+        scf.for %t = %longs to %whole step %chunk : i64 {{
           %from = llvm.getelementptr %as[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i8
           %into = llvm.getelementptr %ds[%t] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
           func.call @o2m_{kind}_{_CHUNK}(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()

@@ -20,6 +20,7 @@ from onnx2torch_mlir.engine.compiler import (
     brain_floats,
     c_functions,
     channels_last,
+    contraction_tails,
     contractions,
     derivation,
     destinations,
@@ -162,16 +163,17 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
     times.stage("legalize")
     with passes.findings_of("loop nests", diagnostics):
         weights = {place: number for number, place in enumerate(places[options.inputs : -1])}
-        enabled = options.enabled("contractions")
         marks = profiling.mark(module) if options.profile else None
         own = len(weights) - len(derived)
-        packings, aliases = contractions.replace(module, weights, places[-1], own) if enabled else ([], {})
+        tails = contraction_tails.Tails(module)
+        packings: list[Packing] = []
         if options.enabled("contractions"):
-            packings += integer_contractions.replace(module, weights, places[-1], packings)
+            packings += contractions.replace(module, weights, places[-1], own, tails)
+            packings += integer_contractions.replace(module, weights, places[-1], packings, tails)
         if options.enabled("windows"):
             packings += windows.replace(module, weights, places[-1], packings)
         loops = rows.fuse(module) if options.enabled("rows") else []
-        aliases |= kernels.outline(module, loops)
+        aliases = tails.exclusive | kernels.outline(module, loops)
         sites = profiling.measure(module, marks) if marks is not None else []
     times.stage("outline")
     passes.run(module, "loops", passes.LOOPS, diagnostics)
