@@ -213,3 +213,61 @@ def test_loops_follow_what_is_written(x):
         assert maps[1] == ir.AffineMap.get_identity(2)
         assert [e.position for e in maps[0].results] == [1, 0]
     assert np.array_equal(result(body, x, [(f32, (M, N))])[0], 2 * x.T)
+
+
+COLUMN = "affine_map<(i, j) -> (j)>"
+CENTERED = (
+    SIZES
+    + f"""
+  %em = tensor.empty(%m) : tensor<?xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%em : tensor<?xf32>) -> tensor<?xf32>
+  %mean = linalg.generic {{indexing_maps = [affine_map<(j, i) -> (i, j)>, affine_map<(j, i) -> (j)>],
+      iterator_types = ["parallel", "reduction"]}} ins(%a0 : {X}) outs(%z : tensor<?xf32>) {{
+  ^bb0(%x: f32, %out: f32):
+    %r = arith.addf %x, %out : f32
+    linalg.yield %r : f32
+  }} -> tensor<?xf32>
+"""
+    + nest("c", "%r = arith.subf %x0, %x1 : f32", [("%a0", X, SAME), ("%mean", "tensor<?xf32>", COLUMN)])
+)
+
+
+def test_what_shifts_columns_is_taken_into_each_user(x):
+    body = (
+        CENTERED
+        + nest("s", "%r = arith.mulf %x0, %x0 : f32", [("%c", X, SAME)])
+        + f"""
+  %sum = linalg.generic {{indexing_maps = [affine_map<(j, i) -> (i, j)>, affine_map<(j, i) -> (j)>],
+      iterator_types = ["parallel", "reduction"]}} ins(%s : {X}) outs(%z : tensor<?xf32>) {{
+  ^bb0(%x: f32, %out: f32):
+    %r = arith.addf %x, %out : f32
+    linalg.yield %r : f32
+  }} -> tensor<?xf32>
+"""
+    )
+    body += nest("d", "%r = arith.mulf %x0, %x1 : f32", [("%c", X, SAME), ("%sum", "tensor<?xf32>", COLUMN)])
+    body += f"\nreturn %d : {X}"
+    assert nests(body) == 3
+    centered = x - x.sum(0)
+    np.testing.assert_allclose(result(body, x)[0], centered * (centered**2).sum(0), rtol=1e-5, atol=1e-6)
+
+
+def test_an_expansion_moves_before_the_nest(x):
+    wide = "tensor<?x1x?xf32>"
+    body = (
+        SIZES
+        + nest("a", "%r = arith.mulf %x0, %x1 : f32", [("%a0", X, SAME), ("%a0", X, SAME)])
+        + f"""
+  %w = tensor.expand_shape %a [[0], [1, 2]] output_shape [%n, 1, %m] : {X} into {wide}
+  %e3 = tensor.empty(%n, %m) : {wide}
+  %b = linalg.generic {{indexing_maps = [affine_map<(i, k, j) -> (i, k, j)>, affine_map<(i, k, j) -> (i, k, j)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}} ins(%w : {wide}) outs(%e3 : {wide}) {{
+  ^bb0(%y: f32, %out: f32):
+    %r = arith.negf %y : f32
+    linalg.yield %r : f32
+  }} -> {wide}
+  return %b : {wide}"""
+    )
+    outputs = [(f32, (N, 1, M))]
+    assert nests(body, outputs) == 1
+    assert np.array_equal(result(body, x, outputs)[0], -(x**2)[:, None])

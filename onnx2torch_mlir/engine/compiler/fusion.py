@@ -1,9 +1,11 @@
 """Chains of pointwise nests become one nest, where that computes nothing twice.
 
 A producer is taken into its consumer if both are pointwise, the consumer is its only user, and the consumer meets each
-of its elements exactly once; an operand that is filled with one number is that number. Afterwards the loops of pointwise
-nests stand in the order of what they write, by which later stages know what follows element by element. Reductions keep the
-form in which they are recognised; contractions too, but they read an operand that was only moved (a transposed weight,
+of its elements exactly once. One of a few operations, which scales or shifts each column, is taken into each of its users
+rather than kept in memory; a sum or an extreme over rows takes what is computed of each element before; an expansion of what
+a nest makes is one of its inputs instead. An operand that is filled with one number is that number. Afterwards the loops of
+pointwise nests stand in the order of what they write, by which later stages know what follows element by element.
+Contractions keep the form in which they are recognised, but they read an operand that was only moved (a transposed weight,
 repeated heads) where it was before.
 """
 
@@ -13,23 +15,40 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, interchange, iterators, substitute
+from onnx2torch_mlir.engine.compiler.order_propagation import RESHAPES
+from onnx2torch_mlir.engine.compiler.reshaped_nests import expand_inputs
 from onnx2torch_mlir.engine.compiler.walks import functions, nested
 
 _MOST_OPERATIONS = 64
 _MOST_INPUTS = 12
+_FEW_OPERATIONS = 2
 
 
 def fuse_pointwise(module: ir.Module) -> None:
     """Fuse pointwise ``linalg.generic`` on tensors into their consumers, in @main (before bufferization)."""
     (main,) = functions(module)
     for operation in list(nested(main)):
-        if operation.name == "linalg.generic" and _is_pointwise(operation):
-            last = consumer = _without_fills(operation)
-            while consumer is not None:
-                last, consumer = consumer, _fuse_one(consumer)
-            written = _maps(last)[-1]
-            if _is_permutation(written):
-                interchange(last, [expression.position for expression in written.results])
+        if operation.name == "linalg.generic":
+            _fuse_into(operation)
+    for expansion in [operation for operation in nested(main) if operation.name == "tensor.expand_shape"]:
+        made = expand_inputs(expansion)
+        followers = {use.owner.operation: None for use in made.results[0].uses} if made is not None else {}
+        for follower in followers:
+            _fuse_into(follower)
+
+
+def _fuse_into(operation: ir.Operation) -> None:
+    """Take into a nest what can be, and bring its loops into the order of what it writes if it is pointwise."""
+    pointwise = _is_pointwise(operation)
+    if not pointwise and not _reduces_rows(operation):
+        return
+    last = operation
+    consumer: ir.Operation | None = _without_fills(operation) if pointwise else operation
+    while consumer is not None:
+        last, consumer = consumer, _fuse_one(consumer)
+    written = _maps(last)[-1]
+    if pointwise and _is_permutation(written):
+        interchange(last, [expression.position for expression in written.results])
 
 
 def _without_fills(generic: ir.Operation) -> ir.Operation:
@@ -128,7 +147,10 @@ def _fits(producer: ir.Operation, consumer: ir.Operation) -> bool:
         return False
     inputs = _input_count(consumer)
     uses = list(producer.results[0].uses)
-    if any(use.owner.operation != consumer or use.operand_number >= inputs for use in uses):
+    if not _scales_columns(producer) and any(use.owner.operation != consumer for use in uses):
+        return False
+    uses = [use for use in uses if use.owner.operation == consumer]
+    if any(use.operand_number >= inputs for use in uses):
         return False
     if not _is_pointwise(producer) or any(operation.name == "linalg.index" for operation in nested(producer)):
         return False
@@ -140,6 +162,39 @@ def _fits(producer: ir.Operation, consumer: ir.Operation) -> bool:
         return False
     size = sum(len(list(op.regions[0].blocks[0].operations)) for op in (producer, consumer))
     return size <= _MOST_OPERATIONS and _input_count(producer) + inputs <= _MOST_INPUTS
+
+
+def _scales_columns(producer: ir.Operation) -> bool:
+    """Whether a few operations combine each element of one array with numbers that vary along the last axis alike.
+
+    Not so what follows a sum of products: that is done there.
+    """
+    if not _is_pointwise(producer) or len(list(producer.regions[0].blocks[0].operations)) > _FEW_OPERATIONS + 1:
+        return False
+    *maps, written = _maps(producer)
+    whole = [position for position, map_ in enumerate(maps) if len(map_.results) == map_.n_dims and _is_permutation(map_)]
+    if len(whole) != 1 or not _is_permutation(written) or not written.n_dims:
+        return False
+    last = written.results[written.n_dims - 1]
+    columns = [map_ for position, map_ in enumerate(maps) if position not in whole]
+    if not columns or any(last not in list(map_.results) for map_ in columns):
+        return False
+    source = producer.operands[whole[0]]
+    while not isinstance(source.owner, ir.Block) and source.owner.operation.name in RESHAPES:
+        source = source.owner.operation.operands[0]
+    made = None if isinstance(source.owner, ir.Block) else source.owner.operation
+    return made is None or made.name != "linalg.generic" or not any(iterators(made))
+
+
+def _reduces_rows(generic: ir.Operation) -> bool:
+    """Whether all elements of one array are combined along other axes than its last."""
+    if not any(iterators(generic)) or _input_count(generic) != 1 or len(generic.results) != 1:
+        return False
+    read, written = _maps(generic)
+    if not accumulations(generic) or not _is_permutation(read) or not read.n_dims or not len(written.results):
+        return False
+    last = read.results[read.n_dims - 1]
+    return not iterators(generic)[last.position] and written.results[len(written.results) - 1] == last
 
 
 def _fused(producer: ir.Operation, consumer: ir.Operation) -> ir.Operation:
@@ -175,7 +230,8 @@ def _fused(producer: ir.Operation, consumer: ir.Operation) -> ir.Operation:
     for old, new in zip(consumer.results, fused.results, strict=True):
         old.replace_all_uses_with(new)
     consumer.erase()
-    producer.erase()
+    if not list(taken.uses):
+        producer.erase()
     operation: ir.Operation = fused.operation
     return operation
 
