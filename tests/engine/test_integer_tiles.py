@@ -162,6 +162,23 @@ def test_zero_points_of_columns_and_of_run_time(constant):
     np.testing.assert_array_equal(found, (x.astype(np.int32) - 77) @ (w.astype(np.int32) - zeros))
 
 
+@pytest.mark.parametrize("zero", [255, -255, 256, 32_700, 65_536, -(2**31)])
+def test_zero_points_that_no_byte_holds(zero):
+    """Of a row, and of one column; loops do what tiles cannot."""
+    x, w = codes(torch.uint8, 9, 33), codes(torch.int8, 33, 21)
+    maps, shapes = MATRIX, (x.shape, w.shape, (9, 21))
+    extra = [("%a2", "tensor<21xi32>", "(n)"), ("%a3", "tensor<i32>", "()")]
+    body = contraction(maps, (torch.uint8, torch.int8), shapes, ("e1", "e0"), extra=extra)
+    inputs = [(torch.uint8, x.shape), (torch.int8, w.shape), (I32, (21,)), (I32, ())]
+    code = engine.compile(program(body, inputs, [(I32, (9, 21))]))
+    for of_columns, of_rows in ((zero, 3), (3, zero)):
+        zeros = np.arange(21, dtype=np.int32)
+        zeros[20] = of_columns
+        found = code.run([x, w, zeros, np.array(of_rows, np.int32)])[0]
+        expected = (x.astype(np.int64) - of_rows) @ (w.astype(np.int64) - zeros)
+        np.testing.assert_array_equal(found, expected.astype(np.int32))
+
+
 def test_sums_wrap_as_int32_does():
     x, w = np.full((4, 80_000), 255, np.uint8), np.full((80_000, 3), 255, np.uint8)
     shapes = (x.shape, w.shape, (4, 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol, cast
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, memref
+from torch_mlir.dialects import arith, memref, scf
 
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import Access, coefficient
@@ -161,3 +161,20 @@ def _is_zero(value: ir.Value | None) -> bool:
     if isinstance(constant, ir.IntegerAttr):
         return bool(constant.value == 0)
     return isinstance(constant, ir.FloatAttr) and constant.value == 0.0 and str(constant).startswith("0.0")
+
+
+def where(condition: ir.Value, generic: ir.Operation, fill: ir.Operation | None) -> ir.InsertionPoint:
+    """A branch at the insertion point: ``fill`` and a copy of ``generic`` where ``condition`` does not hold.
+
+    Returns the insertion point of what is done where it does.
+    """
+    branch = scf.IfOp(condition, [], has_else=True)
+    with ir.InsertionPoint(branch.else_block):
+        if fill is not None:
+            fill.detach_from_parent()
+            branch.else_block.append(fill)
+        generic.clone()
+        scf.YieldOp([])
+    with ir.InsertionPoint(branch.then_block):
+        end = scf.YieldOp([])
+    return ir.InsertionPoint(end)

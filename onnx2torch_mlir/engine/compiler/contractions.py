@@ -11,12 +11,12 @@ import math
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, scf
+from torch_mlir.dialects import arith, func
 
 from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_tails, register_tile
 from onnx2torch_mlir.engine.compiler.arguments import load_word
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
-from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of
+from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of, where
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import functions, nested, pointer, symbol
 from onnx2torch_mlir.engine.layout import Packing
@@ -112,16 +112,7 @@ def _where_many(found: Contraction, sizes: Sizes, fill: ir.Operation | None) -> 
     for dim in found.rows:
         total = arith.MulIOp(total, sizes.count(dim)).result
     many = arith.CmpIOp(arith.CmpIPredicate.sge, total, sizes.number(_FEW_ROWS)).result
-    branch = scf.IfOp(many, [], has_else=True)
-    with ir.InsertionPoint(branch.else_block):
-        if fill is not None:
-            fill.detach_from_parent()
-            branch.else_block.append(fill)
-        found.generic.clone()
-        scf.YieldOp([])
-    with ir.InsertionPoint(branch.then_block):
-        end = scf.YieldOp([])
-    return ir.InsertionPoint(end)
+    return where(many, found.generic, fill)
 
 
 def _emit(

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, llvm, memref
 
-from onnx2torch_mlir.engine.compiler import contraction_tails, integer_driver
+from onnx2torch_mlir.engine.compiler import contraction_tails, integer_driver, integer_zeros
 from onnx2torch_mlir.engine.compiler.arguments import load_word
-from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of
+from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of, where
 from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction, Side, known_number, match
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import functions, is_memref, nested, pointer, symbol
@@ -78,13 +78,18 @@ def _call(found: IntegerContraction, program: _Program) -> None:
         return
     generic = found.generic
     fill = fill_before(generic)
-    tail = _tail(found, fill)
+    unknown = integer_zeros.unknown(found)
+    tail = _tail(found, fill) if not unknown else None
     if tail is not None:
         contraction_tails.prepare(tail, generic)
-    if fill is not None:
-        fill.erase()
     with ir.InsertionPoint(generic), generic.location:
-        _emit(found, program, packing, tail, zeroed=fill is not None)
+        place = ir.InsertionPoint(generic)
+        if unknown:
+            place = where(integer_zeros.fit(unknown), generic, fill)
+        elif fill is not None:
+            fill.erase()
+        with place:
+            _emit(found, program, packing, tail, zeroed=fill is not None)
     generic.erase()
     if tail is not None:
         program.nests = [nest for nest in program.nests if nest != tail.nest]

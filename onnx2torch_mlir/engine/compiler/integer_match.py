@@ -9,7 +9,8 @@ from torch_mlir import ir
 from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, origin
 from onnx2torch_mlir.engine.compiler.walks import is_memref
 
-_LARGEST_ZERO = 255
+LARGEST = 255
+"""The largest magnitude of a zero point that the driver takes."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def _zeros_fit(found: IntegerContraction) -> bool:
         return False
     for side in (found.left, found.right):
         constant = None if side.zero is None else known_number(side.zero)
-        if constant is not None and abs(constant) > _LARGEST_ZERO:
+        if constant is not None and abs(constant) > LARGEST:
             return False
         if side.number is None:
             continue
