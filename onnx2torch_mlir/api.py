@@ -85,7 +85,7 @@ def compile(
         Refusal: what `convert` raises; what has no lowering; what the compiler refuses.
     """
     program = model if isinstance(model, CoreProgram | SplitProgram) else convert(model, dims=dims, overridable=overridable)
-    return program.compile(threads=1 if threads is None else threads)
+    return program.compile(threads=threads)
 
 
 def verify(model: Source, inputs: Mapping[str, Array] | None = None, **options: Any) -> VerifyReport:

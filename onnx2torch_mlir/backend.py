@@ -92,7 +92,7 @@ class Backend(onnx.backend.base.Backend):
         if not cls.supports_device(device):
             raise refuse("O2M-U001", f"there is no device {device}; the only one is CPU", case=device)
         program = convert(read(model), dims=dims)
-        runnable = program.eager() if eager else program.compile(threads=1 if threads is None else threads)
+        runnable = program.eager() if eager else program.compile(threads=threads)
         return BackendRep(runnable, [spec.name for spec in program.inputs], [spec.name for spec in program.outputs])
 
     @classmethod

@@ -120,7 +120,7 @@ def _execution(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--seed", type=int, default=0, help="of generated inputs")
     command.add_argument("--eager", action="store_true", help="run the core program in eager PyTorch, without MLIR")
-    command.add_argument("--threads", type=int, default=1, metavar="N")
+    command.add_argument("--threads", type=int, metavar="N", help="by default one per processor")
 
 
 def _convert(command: argparse.ArgumentParser) -> None:

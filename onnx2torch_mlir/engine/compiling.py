@@ -9,7 +9,7 @@ from typing import Any
 
 from onnx2torch_mlir import isolation
 from onnx2torch_mlir.diagnostics import Finding, Refusal, refuse
-from onnx2torch_mlir.engine import cache, objects, profiling
+from onnx2torch_mlir.engine import cache, objects, pool, profiling
 from onnx2torch_mlir.engine.ahead_of_time.interface import Interface
 from onnx2torch_mlir.engine.engine import Engine
 from onnx2torch_mlir.engine.layout import Packing
@@ -21,17 +21,19 @@ _MISSING = re.compile(r"Symbols not found: \[ ([^\]]+) \]")
 _STAGE = re.compile(r"^o2m-stage (.*)$", re.MULTILINE)
 
 
-def compile(lowered: Lowered, *, threads: int = 1, timeout: float | None = None, reproducer: Path | None = None) -> Engine:
+def compile(
+    lowered: Lowered, *, threads: int | None = None, timeout: float | None = None, reproducer: Path | None = None
+) -> Engine:
     """Native code for ``lowered``, ready to run on this machine.
 
-    ``threads`` is accepted for what is to come; programs run on one thread. ``timeout`` limits the compiler's time in
-    seconds. With ``reproducer``, a program that does not compile is written to this file, and the finding's hint says
-    how to run the compiler on it. Raises `Refusal`: O2M-M001 if a pass fails or a routine is missing, O2M-M002 if the
-    compiler crashes or takes too long (in a process of its own), O2M-U001 for a bad number of threads or a bad value of the
-    environment (options.py). Inside of a `profiling.Profile` it is compiled with clocks and reports to it.
+    ``threads`` is how many a call may use, by default one per processor (pool.py); the code is the same. ``timeout``
+    limits the compiler's time in seconds. With ``reproducer``, a program that does not compile is written to this file, and
+    the finding's hint says how to run the compiler on it. Raises `Refusal`: O2M-M001 if a pass fails or a routine is
+    missing, O2M-M002 if the compiler crashes or takes too long (in a process of its own), O2M-U001 for a bad number of
+    threads or a bad value of the environment (options.py). Inside of a `profiling.Profile` it is compiled with clocks and
+    reports to it.
     """
-    if threads < 1:
-        raise refuse("O2M-U001", f"threads is {threads}, it has to be at least 1", case="threads")
+    allowed = pool.threads_of(threads)
     profile = profiling.active()
     options = replace(of_environment(len(lowered.inputs)), profile=profile is not None)
     name = cache.key(lowered.bytecode, options)
@@ -44,8 +46,16 @@ def compile(lowered: Lowered, *, threads: int = 1, timeout: float | None = None,
         cache.store(name, entry)
     packings = [Packing(*fields) for fields in entry["packings"]]
     tables = profile.add(entry["sites"]) if profile is not None else None
-    derived = entry["derived"]
-    return Engine(lowered, entry["object"], entry["messages"], packings, derived, profile=tables, seconds=entry["seconds"])
+    return Engine(
+        lowered,
+        entry["object"],
+        entry["messages"],
+        packings,
+        entry["derived"],
+        threads=allowed,
+        profile=tables,
+        seconds=entry["seconds"],
+    )
 
 
 def build(

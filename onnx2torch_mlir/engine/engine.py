@@ -13,7 +13,7 @@ import numpy as np
 from onnx2torch_mlir.core.narrow import NARROW, repacked
 from onnx2torch_mlir.core.signature import TensorSpec
 from onnx2torch_mlir.diagnostics import refuse
-from onnx2torch_mlir.engine import arrays, layout, objects
+from onnx2torch_mlir.engine import arrays, layout, objects, pool
 from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.engine.binding import InputBinder, dim_text
 from onnx2torch_mlir.engine.derived import Derived
@@ -84,14 +84,15 @@ class Engine:
         packings: Sequence[layout.Packing] = (),
         derived: Sequence[Derived] = (),
         *,
+        threads: int = 1,
         profile: EngineProfile | None = None,
         seconds: Mapping[str, float] | None = None,
     ) -> None:
         """Load ``code`` (see `onnx2torch_mlir.engine.compile`); ``messages`` are those of the assertions.
 
         ``packings`` says which weights the code finds packed, in its order; ``derived``, which are computed from others after
-        these: their shapes, whether the code reads them as they are, and the steps (derived.py). ``profile`` holds the times
-        of code with clocks.
+        these: their shapes, whether the code reads them as they are, and the steps (derived.py). A call uses at most
+        ``threads``; ``profile`` holds the times of code with clocks.
         """
         self._lowered = lowered
         self._code = objects.Code(code, layout.ENTRY)
@@ -108,6 +109,10 @@ class Engine:
         self._lock = threading.Lock()
         self._contexts: list[Context] = []
         self._profile = profile
+        self.threads = threads
+        """How many threads a call may use, the caller's among them."""
+        self.worth = 0
+        """The least work that is worth another thread, in operations on one element; 0 is what suits most machines."""
         self.seconds = dict(seconds or {})
         """Seconds that the stages of the compilation took, when it was made."""
         self.inputs = tuple(self._info(spec) for spec in lowered.inputs)
@@ -150,6 +155,9 @@ class Engine:
             inputs = sum(1 + len(info.shape) for info in self.inputs)
             packed = [arrays.address_of(array) for array in self._packed]
             made = Context(inputs, self._weight_words, sum(self._result_words), len(self._outputs), packed)
+            made.set_word(layout.THREADS, self.threads)
+            made.set_word(layout.WORTH, self.worth)
+            made.set_word(layout.POOL, pool.pool_for(self.threads, self._code))
             if self._profile is not None:
                 made.set_word(layout.PROFILE, self._profile.table())
             return made

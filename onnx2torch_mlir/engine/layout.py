@@ -15,6 +15,30 @@ JMP_BUF_OFFSET = 64
 HEAD, FREE, SERIAL, ERROR, START = range(5)
 """Words of a context: newest live block, first free block, serial number, failed assertion, serial at the start."""
 
+THREADS, POOL = 5, 6
+"""Words of a context: how many threads a call may use, itself among them (0 is 1), and the pool of the others (0: none)."""
+
+WORTH = 120
+"""The word of a context with the least work that is worth another thread, in operations on one element; 0 is 32768."""
+
+POOL_BYTES = 768
+EPOCH, OWNER, GATE, TURN, COUNT, GRAIN, FUNCTION, ARGUMENTS, LIMIT, SLEEPERS, STOP, MUTEX, CONDITION = (
+    *(0, 8, 16, 24),
+    *range(32, 37),
+    *(40, 41, 48, 64),
+)
+"""Words of a pool, in lines of 64 bytes by who writes them: the number of jobs so far; 1 while a job is under way; how many
+workers are inside of it, and `OPEN` if more may join; the next item; the job; those that sleep; 1 when the pool ends; a
+pthread_mutex_t and a pthread_cond_t. See `onnx2torch_mlir.engine.compiler.pool_code`."""
+
+OPEN = 1 << 32
+
+WORKER = "o2m_worker"
+"""``void o2m_worker(pool, number)``: what a thread of a pool does until the pool ends; numbers begin with 1."""
+
+STOPPER = "o2m_stop"
+"""``void o2m_stop(pool)``: lets the workers return."""
+
 PROFILE = 7
 """The word of a context that points to its table of times; only programs that are compiled with clocks read it."""
 

@@ -60,13 +60,17 @@ class Code:
             self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
             self._engine.add_object_file(binding.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
-            address = self._engine.get_function_address(entry)
+        signature = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+        self.call: Callable[[int, int], int] = signature(self.address(entry))
+        """The entry; the GIL is released for the time of a call."""
+
+    def address(self, name: str) -> int:
+        """Where the function ``name`` is; raises `ValueError` if there is none."""
+        with _lock:
+            address = int(self._engine.get_function_address(name))
         if not address:
-            raise ValueError(f"the object has no function {entry}")
-        # CFUNCTYPE releases the GIL for the time of the call.
-        self.call: Callable[[int, int], int] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(
-            address
-        )
+            raise ValueError(f"the object has no function {name}")
+        return address
 
 
 _ready = False

@@ -29,7 +29,7 @@ def prepare(
     eager: bool,
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, torch.Tensor] | None = None,
-    threads: int = 1,
+    threads: int | None = None,
     table: SpecTable | None = None,
     report: Report | None = None,
 ) -> Runnable:

@@ -61,7 +61,7 @@ class SplitProgram:
         """The notes on nodes that run on the host."""
         return tuple(finding for finding in self.report.findings if finding.code == "O2M-C011")
 
-    def compile(self, *, threads: int = 1) -> SplitEngine:
+    def compile(self, *, threads: int | None = None) -> SplitEngine:
         """The native parts as native code for this machine's CPU, the steps between them on the host.
 
         Raises:

@@ -46,7 +46,7 @@ def verify(
     ulp: int | None = None,
     bisect: bool = False,
     seed: int = 0,
-    threads: int = 1,
+    threads: int | None = None,
     reproducer: str | os.PathLike[str] | None = None,
     table: SpecTable | None = None,
     report: Report | None = None,

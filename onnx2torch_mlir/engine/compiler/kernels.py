@@ -23,6 +23,7 @@ from onnx2torch_mlir.engine.compiler.collapse import (
 )
 from onnx2torch_mlir.engine.compiler.flatten import assemble, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
+from onnx2torch_mlir.engine.compiler.parallel_loops import SERIAL
 from onnx2torch_mlir.engine.compiler.walks import functions, i64, is_memref, nested, root_of, symbol
 
 _PREFIX = "o2m_kernel_"
@@ -129,7 +130,12 @@ def _outline_one(generic: ir.Operation, kernels: _Kernels) -> None:
             body.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
             body.attributes["iterator_types"] = ir.ArrayAttr.get([parallel] * len(loops.extents))
 
-    _move(generic, arguments, free, len(operands), adapt, kernels)
+    _move(generic, arguments, free, len(operands), adapt, kernels, serial=_writes_by_itself(generic))
+
+
+def _writes_by_itself(generic: ir.Operation) -> bool:
+    """Whether the body writes memory besides what it yields: then turns may meet."""
+    return any(operation.name in ("memref.store", "memref.atomic_rmw", "llvm.store") for operation in nested(generic))
 
 
 def _outline_loop(loop: ir.Operation, kernels: _Kernels) -> None:
@@ -146,8 +152,11 @@ def _move(
     operands: int,
     adapt: Callable[[ir.Operation, list[ir.Value]], None],
     kernels: _Kernels,
+    *,
+    serial: bool = False,
 ) -> None:
     """Replace ``operation`` by a call of a function that holds it; of the arguments the first are its ``operands``.
+    The turns of ``serial`` ones may depend on each other (parallel_loops.py).
 
     ``adapt`` gets the copy in the function, and the values that the arguments are there.
     """
@@ -171,6 +180,8 @@ def _move(
                     if operand in mapping:
                         each.operands[position] = mapping[operand]
             func.ReturnOp([])
+    if serial:
+        kernel.attributes[SERIAL] = ir.UnitAttr.get()
     key = f"{starts}{kernel.operation.get_asm(use_local_scope=True)}"
     name = kernels.names.get(key)
     if name is None:

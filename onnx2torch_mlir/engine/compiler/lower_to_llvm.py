@@ -7,15 +7,15 @@ from torch_mlir.dialects import llvm
 
 from onnx2torch_mlir.engine.compiler import runtime
 from onnx2torch_mlir.engine.compiler.walks import functions, symbol
-from onnx2torch_mlir.engine.layout import ENTRY
+from onnx2torch_mlir.engine.layout import ENTRY, STOPPER, WORKER
 
 _NOINLINE_PREFIXES = ("o2m_",)
 
 
 def mark_internal(module: ir.Module) -> None:
-    """Give every function with a body internal linkage, and @main its C interface; before the conversion to LLVM."""
+    """Give functions with a body internal linkage but for the pool's, and @main its C interface; before the conversion."""
     for function in functions(module):
-        if function.name == "func.func":
+        if function.name == "func.func" and symbol(function) not in (WORKER, STOPPER):
             function.attributes["llvm.linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
             if symbol(function) == "main":
                 function.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()

@@ -35,7 +35,7 @@ LEGALIZE = (
     "canonicalize,cse"
 )
 
-LOOPS = "func.func(convert-linalg-to-loops),canonicalize,cse"
+LOOPS = "func.func(convert-linalg-to-parallel-loops),canonicalize,cse"
 
 LLVM = (
     "lower-affine,convert-scf-to-cf,expand-strided-metadata,lower-affine,"
@@ -78,8 +78,7 @@ def findings_of(stage: str, diagnostics: Diagnostics) -> Iterator[None]:
             told += [(str(entry.location), entry.message) for entry in error.error_diagnostics]
         told = list(dict.fromkeys(told)) or [("", str(error))]
         raise Refusal(
-            Finding("O2M-M001", f"{stage}: {_one_line(message)}", case=_node_name(location))
-            for location, message in told
+            Finding("O2M-M001", f"{stage}: {_one_line(message)}", case=_node_name(location)) for location, message in told
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The loop over rows of a group of nests, written out as loops with loads and stores."""
+"""The loop over rows of a group of nests, written out as loops with loads and stores; rows may be shared among threads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch_mlir.dialects import affine, memref, scf
 
 from onnx2torch_mlir.engine.compiler.extents import Equal, emitted, index
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place
+from onnx2torch_mlir.engine.compiler.parallel_loops import parallel, threads, worker
 from onnx2torch_mlir.engine.compiler.row_passes import Element, Pass, Step, passes_of
 from onnx2torch_mlir.engine.compiler.walks import block_of, nested, root_of
 
@@ -65,6 +66,7 @@ class _Writer:
         self.passes = passes
         self.equal = equal
         self.allocated: list[ir.Value] = []
+        self._worker: ir.Value | None = None
         self._kept = self._passed_on(private)
         self._scratch = {root: self._row_of(root) for root in private if root not in self._kept}
         # What stands for a class of lengths may only be made after the group.
@@ -76,21 +78,13 @@ class _Writer:
         """The loops over rows with all passes inside; the outermost one."""
         bounds = [self._lengths[self.equal.find(length)] for length in first.lengths[: self.outer]]
 
-        def loop(level: int, row: list[ir.Value]) -> ir.Operation | None:
-            if level == self.outer:
-                for one in self.passes:
-                    self._pass(one, row)
-                return None
-            made = scf.ForOp(self._zero, bounds[level], self._one)
-            with ir.InsertionPoint(made.body):
-                loop(level + 1, [*row, made.induction_variable])
-                scf.YieldOp([])
-            operation: ir.Operation = made.operation
-            return operation
-
-        made = loop(0, [])
-        assert made is not None
-        return made
+        loop = parallel(bounds)
+        body = loop.regions[0].blocks[0]
+        with ir.InsertionPoint.at_block_terminator(body):
+            self._worker = worker() if self.allocated else None
+            for one in self.passes:
+                self._pass(one, list(body.arguments))
+        return loop
 
     def _passed_on(self, private: set[ir.Value]) -> set[ir.Value]:
         """Private buffers whose elements are only needed in the turn that computes them: no memory at all."""
@@ -121,7 +115,8 @@ class _Writer:
             return memref.AllocaOp(type_, [], [], alignment=_ALIGNMENT).result
         before = sum(whole.is_dynamic_dim(axis) for axis in range(self.outer))
         sizes = list(root.owner.operation.operands)[before : before + len(dynamic)]
-        buffer: ir.Value = memref.AllocOp(type_, sizes, []).result
+        several = ir.MemRefType.get([ir.ShapedType.get_dynamic_size(), *shape], whole.element_type)
+        buffer: ir.Value = memref.AllocOp(several, [threads(root.owner.operation), *sizes], []).result
         self.allocated.append(buffer)
         return buffer
 
@@ -190,7 +185,8 @@ class _Writer:
     def _at(self, step: Step, place: Place, here: list[ir.Value]) -> tuple[ir.Value, list[ir.Value]]:
         scratch = self._scratch.get(place.root) if place.root is not None else None
         if scratch is not None and place.indices is not None:
-            return scratch, [_applied(e, here) for e in step.expressions(place.indices[self.outer :])]
+            own = [self._worker] if scratch in self.allocated else []
+            return scratch, [*own, *(_applied(e, here) for e in step.expressions(place.indices[self.outer :]))]
         return place.value, [_applied(e, here) for e in step.expressions(place.results)]
 
     def _load(self, step: Step, place: Place, here: list[ir.Value]) -> ir.Value:

@@ -31,7 +31,9 @@ from onnx2torch_mlir.engine.compiler import (
     layout_casts,
     lower_to_llvm,
     memory,
+    parallel_loops,
     passes,
+    pool_code,
     profiling,
     rows,
     runtime,
@@ -149,7 +151,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         call_context, places = arguments.pack(module)
         messages = assertions.replace_assertions(module, call_context)
         memory.free_buffers(module, call_context)
-        _append(module, runtime.DECLARATIONS + runtime.FUNCTIONS)
+        _append(module, runtime.DECLARATIONS + runtime.FUNCTIONS + pool_code.DECLARATIONS + pool_code.FUNCTIONS)
+        _append(module, parallel_loops.DECLARATIONS)
     times.stage("memory")
     passes.run(module, "generalization", passes.GENERALIZE, diagnostics)
     with passes.findings_of("float conversions", diagnostics):
@@ -173,10 +176,13 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         if options.enabled("windows"):
             packings += windows.replace(module, weights, places[-1], packings)
         loops = rows.fuse(module) if options.enabled("rows") else []
-        aliases = tails.exclusive | kernels.outline(module, loops)
+        aliases = dict(tails.exclusive)
+        outlined = kernels.outline(module, loops)
         sites = profiling.measure(module, marks) if marks is not None else []
     times.stage("outline")
     passes.run(module, "loops", passes.LOOPS, diagnostics)
+    with passes.findings_of("sharing loops among threads", diagnostics):
+        aliases |= outlined | parallel_loops.share(module, outlined)
     times.stage("loops")
     read = arguments.words_read(module)
     made = [

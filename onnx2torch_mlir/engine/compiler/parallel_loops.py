@@ -1,0 +1,280 @@
+"""Parallel loops at the top of a kernel are shared among threads: the kernel handles a range of them, and a function around it
+says how many there are and how much work each one is (threads.py)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, func, scf
+
+from onnx2torch_mlir.engine.compiler import threads as runtime
+from onnx2torch_mlir.engine.compiler.walks import functions, nested, pointer, symbol
+
+SERIAL = "o2m.serial"
+"""The attribute of a kernel whose turns may depend on each other, whatever its loops say."""
+
+_WORKER = "o2m_worker_index"
+_RANGE = "_range"
+_PASSED = re.compile(r"!llvm\.ptr|index|i(1|8|16|32|64)|b?f16|f32|f64")
+_UNKNOWN_TURNS = 8
+_WORK = ("arith.", "math.", "memref.load", "memref.store", "vector.", "llvm.")
+
+DECLARATIONS = f"func.func private @{_WORKER}() -> index"
+"""Text of what `worker` calls."""
+
+
+def threads(inside: ir.Operation) -> ir.Value:
+    """How many threads a call of @main, which holds ``inside``, may use, at the insertion point: an index."""
+    main = inside
+    while main.name != "func.func":
+        main = main.parent.operation
+    context = main.regions[0].blocks[0].arguments[0]
+    count = func.CallOp([_i64()], ir.FlatSymbolRefAttr.get("o2m_threads"), [context]).results[0]
+    return _cast(count, ir.IndexType.get())
+
+
+def worker() -> ir.Value:
+    """The number of the thread that does this turn of a `parallel` loop, at the insertion point: an index."""
+    value: ir.Value = func.CallOp([ir.IndexType.get()], ir.FlatSymbolRefAttr.get(_WORKER), []).results[0]
+    return value
+
+
+def parallel(bounds: Sequence[ir.Value]) -> ir.Operation:
+    """An ``scf.parallel`` from 0 to ``bounds`` with an empty body, at the insertion point."""
+    zeros = [_index(0) for _ in bounds]
+    ones = [_index(1) for _ in bounds]
+    count = len(bounds)
+    attributes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([count, count, count, 0])}
+    loop = ir.Operation.create("scf.parallel", operands=[*zeros, *bounds, *ones], attributes=attributes, regions=1)
+    block = loop.regions[0].blocks.append(*[ir.IndexType.get()] * count)
+    with ir.InsertionPoint(block):
+        ir.Operation.create("scf.reduce")
+    return loop
+
+
+def share(module: ir.Module, exclusive: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Let every kernel of ``exclusive`` whose top is one parallel loop be shared among threads.
+
+    ``exclusive`` are the kernels' pointers whose memory no other argument reaches (kernels.py); returns those of the
+    functions that handle ranges.
+    """
+    kernels = {symbol(function): function for function in functions(module)}
+    found: dict[str, list[int]] = {}
+    texts = []
+    for name in [name for name in exclusive if name in kernels]:
+        kernel = kernels[name]
+        loop = _loop_of(kernel)
+        if loop is not None:
+            types = _split(module, kernel, loop)
+            part = symbol(kernel)
+            found[part] = exclusive[name]
+            texts.append(runtime.spread(part, [str(type_) for type_ in types]))
+            texts.append(f"func.func private @{part}({', '.join([*map(str, types), 'i64', 'i64', 'i64'])})")
+    _give_context(module, {name.removesuffix(_RANGE) for name in found})
+    _append(module, runtime.SIGNATURES + "\n".join(texts))
+    for function in functions(module):
+        for operation in list(nested(function)):
+            if _is_worker(operation):
+                with ir.InsertionPoint(operation), ir.Location.unknown():
+                    operation.results[0].replace_all_uses_with(_index(0))
+                operation.erase()
+    return found
+
+
+def _append(module: ir.Module, text: str) -> None:
+    fragment = ir.Module.parse("module {" + text + "}", context=module.context)
+    for view in list(fragment.body.operations):
+        if len(view.operation.regions[0].blocks):
+            view.operation.detach_from_parent()
+            module.body.append(view)
+
+
+def _loop_of(kernel: ir.Operation) -> ir.Operation | None:
+    """The parallel loop that is all the kernel does, if its turns may go side by side."""
+    if SERIAL in kernel.attributes:
+        return None
+    loops = [view.operation for view in kernel.regions[0].blocks[0].operations if len(view.operation.regions)]
+    if len(loops) != 1 or loops[0].name != "scf.parallel" or len(loops[0].results):
+        return None
+    if any(operation.name in ("func.call", "llvm.call") and not _is_worker(operation) for operation in nested(loops[0])):
+        return None
+    if not all(_PASSED.fullmatch(str(argument.type)) for argument in kernel.regions[0].blocks[0].arguments):
+        return None
+    count = len(loops[0].regions[0].blocks[0].arguments)
+    operands = list(loops[0].operands)
+    starts, steps = operands[:count], operands[2 * count : 3 * count]
+    plain = all(_constant(value) == 0 for value in starts) and all(_constant(value) == 1 for value in steps)
+    known = {argument: argument for argument in kernel.regions[0].blocks[0].arguments}
+    return loops[0] if plain and all(_is_outside(value, known) for value in operands[count : 2 * count]) else None
+
+
+def _is_worker(operation: ir.Operation) -> bool:
+    return operation.name == "func.call" and ir.FlatSymbolRefAttr(operation.attributes["callee"]).value == _WORKER
+
+
+def _split(module: ir.Module, kernel: ir.Operation, loop: ir.Operation) -> list[ir.Type]:
+    """Make the kernel handle a range of the loop's turns, and a function of its name all of them; the kernel's types."""
+    name = symbol(kernel)
+    part = name + _RANGE
+    block = kernel.regions[0].blocks[0]
+    types = [argument.type for argument in block.arguments]
+    body = loop.regions[0].blocks[0]
+    count = len(body.arguments)
+    bounds = list(loop.operands)[count : 2 * count]
+    deep = any(operation.name == "scf.for" for operation in nested(loop))
+    outer = count if deep or count == 1 else count - 1
+    with ir.Location.unknown():
+        whole = func.FuncOp(name, ([*types, pointer()], []), visibility="private", ip=ir.InsertionPoint(module.body))
+        entry = whole.add_entry_block()
+        with ir.InsertionPoint(entry):
+            known = dict(zip(block.arguments, entry.arguments, strict=False))
+            turns = _product(_copied(bound, known) for bound in bounds[:outer])
+            work = _product([_work(body, known), *(_copied(bound, known) for bound in bounds[outer:])])
+            given = [entry.arguments[len(types)], _cast(turns, _i64()), _cast(work, _i64()), *list(entry.arguments)[:-1]]
+            func.CallOp([], ir.FlatSymbolRefAttr.get(runtime.spread_name(part)), given)
+            func.ReturnOp([])
+        kernel.attributes["sym_name"] = ir.StringAttr.get(part)
+        kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([*types, *[_i64()] * 3], []))
+        begin, end, number = (block.add_argument(_i64(), ir.Location.unknown()) for _ in range(3))
+    with ir.InsertionPoint(loop), loop.location:
+        _write_range(loop, bounds, outer, _cast(begin, ir.IndexType.get()), _cast(end, ir.IndexType.get()))
+    for operation in list(nested(kernel)):
+        if _is_worker(operation):
+            with ir.InsertionPoint(operation), operation.location:
+                operation.results[0].replace_all_uses_with(_cast(number, ir.IndexType.get()))
+            operation.erase()
+    return types
+
+
+def _write_range(loop: ir.Operation, bounds: list[ir.Value], outer: int, begin: ir.Value, end: ir.Value) -> None:
+    """Replace the loop: turns ``begin`` to ``end`` of its ``outer`` dims taken as one, with the other dims inside."""
+    zero, one = _index(0), _index(1)
+    places: list[ir.Value] = []
+    rest = begin
+    for bound in reversed(bounds[1:outer]):
+        least = arith.MaxUIOp(bound, one).result
+        places.insert(0, arith.RemUIOp(rest, least).result)
+        rest = arith.DivUIOp(rest, least).result
+    places.insert(0, rest)
+    # A single dim counts by itself; of several the place goes along from turn to turn, for divisions cost more.
+    running = places if outer > 1 else []
+    made = scf.ForOp(begin, end, one, running)
+    with ir.InsertionPoint(made.body):
+        here = list(made.inner_iter_args) if running else [made.induction_variable]
+        after: list[ir.Value] = []
+        carry = one
+        for place, bound in zip(reversed(here[1:]), reversed(bounds[1:outer]), strict=True):
+            moved = arith.AddIOp(place, carry).result
+            wraps = arith.CmpIOp(arith.CmpIPredicate.eq, moved, bound).result
+            after.insert(0, arith.SelectOp(wraps, zero, moved).result)
+            carry = arith.SelectOp(wraps, one, zero).result
+        if running:
+            after.insert(0, arith.AddIOp(here[0], carry).result)
+        last = scf.YieldOp(after).operation
+    last = _loops_inside(last, bounds[outer:], here)
+    body = loop.regions[0].blocks[0]
+    for argument, value in zip(body.arguments, here, strict=True):
+        argument.replace_all_uses_with(value)
+    for view in list(body.operations)[:-1]:
+        view.operation.move_before(last)
+    loop.erase()
+
+
+def _loops_inside(place: ir.Operation, bounds: list[ir.Value], here: list[ir.Value]) -> ir.Operation:
+    """Loops over ``bounds`` before ``place``, one inside the other; ``here`` gets their places. The innermost end."""
+    for bound in bounds:
+        with ir.InsertionPoint(place), place.location:
+            loop = scf.ForOp(_index(0), bound, _index(1))
+            here.append(loop.induction_variable)
+            with ir.InsertionPoint(loop.body):
+                end: ir.Operation = scf.YieldOp([]).operation
+        place = end
+    return place
+
+
+def _work(block: ir.Block, known: dict[ir.Value, ir.Value]) -> ir.Value:
+    """How many operations a turn is, as an index at the insertion point; ``known`` are values that stand for others there."""
+    total = _index(sum(view.operation.name.startswith(_WORK) for view in block.operations))
+    for view in block.operations:
+        operation = view.operation
+        for region in operation.regions:
+            inside = [_work(inner, known) for inner in region.blocks]
+            if operation.name == "scf.for":
+                inside = [_product([_turns(operation, known), value]) for value in inside]
+            for value in inside:
+                total = arith.AddIOp(total, value).result
+    return total
+
+
+def _turns(loop: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Value:
+    upper = (
+        _copied(loop.operands[1], known) if _constant(loop.operands[0]) == 0 and _is_outside(loop.operands[1], known) else None
+    )
+    return _index(_UNKNOWN_TURNS) if upper is None else upper
+
+
+def _is_outside(value: ir.Value, known: dict[ir.Value, ir.Value]) -> bool:
+    """Whether a value of a kernel is known before its loops."""
+    if value in known:
+        return True
+    if isinstance(value.owner, ir.Block):
+        return False
+    operation = value.owner.operation
+    return (
+        not len(operation.regions)
+        and not operation.name.startswith(("memref.load", "func.", "llvm.load", "memref.alloc"))
+        and all(_is_outside(operand, known) for operand in operation.operands)
+    )
+
+
+def _copied(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
+    """The same value of ``known`` ones, at the insertion point."""
+    if value not in known:
+        operation = value.owner.operation
+        operands = [_copied(operand, known) for operand in operation.operands]
+        copy = operation.clone().operation
+        for position, operand in enumerate(operands):
+            copy.operands[position] = operand
+        known.update(zip(operation.results, copy.results, strict=True))
+    return known[value]
+
+
+def _give_context(module: ir.Module, names: set[str]) -> None:
+    """Let @main, which alone calls the kernels, pass its context on to those of ``names``."""
+    main = next(function for function in functions(module) if symbol(function) == "main")
+    context = main.regions[0].blocks[0].arguments[0]
+    for operation in list(nested(main)):
+        if operation.name == "func.call" and ir.FlatSymbolRefAttr(operation.attributes["callee"]).value in names:
+            with ir.InsertionPoint(operation), operation.location:
+                func.CallOp([], operation.attributes["callee"], [*operation.operands, context])
+            operation.erase()
+
+
+def _product(factors: Iterable[ir.Value]) -> ir.Value:
+    first, *others = factors
+    for factor in others:
+        first = arith.MulIOp(first, factor).result
+    return first
+
+
+def _constant(value: ir.Value) -> int | None:
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "arith.constant":
+        return None
+    return int(ir.IntegerAttr(owner.operation.attributes["value"]).value)
+
+
+def _i64() -> ir.Type:
+    return ir.IntegerType.get_signless(64)
+
+
+def _cast(value: ir.Value, type_: ir.Type) -> ir.Value:
+    cast: ir.Value = arith.IndexCastOp(type_, value).result
+    return cast
+
+
+def _index(value: int) -> ir.Value:
+    constant: ir.Value = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), value)).result
+    return constant

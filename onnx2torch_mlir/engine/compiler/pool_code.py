@@ -1,0 +1,280 @@
+"""The routines of a pool of threads that every object file carries: what callers of a job do, and what workers do.
+
+The caller of a job works on it too, and takes items as the workers of the pool (layout.py) do: some at a time, whoever is
+free. A worker enters only while the gate is open, so a job never waits for a thread that has not begun; the caller waits
+for those inside. A pool has one job at a time: who finds it taken (another call, or a job inside of a job) works alone.
+Between jobs a worker looks for the next one for some ten microseconds and then sleeps.
+"""
+
+from __future__ import annotations
+
+import platform
+
+from onnx2torch_mlir.engine.layout import (
+    ARGUMENTS,
+    CONDITION,
+    COUNT,
+    EPOCH,
+    FUNCTION,
+    GATE,
+    GRAIN,
+    LIMIT,
+    MUTEX,
+    OPEN,
+    OWNER,
+    POOL,
+    SLEEPERS,
+    STOP,
+    STOPPER,
+    THREADS,
+    TURN,
+    WORKER,
+    WORTH,
+)
+
+_WORTH = 1 << 15
+"""Work that is worth another thread, in operations on one element (a fraction of a nanosecond each)."""
+
+_CHUNKS = 4
+"""Parts of a job for each thread: enough that a thread which is held up leaves its share to others."""
+
+_LOOKS = 4000
+_LOOKS_BEFORE_YIELDING = 20000
+
+DECLARATIONS = """
+  llvm.func @sched_yield() -> i32
+  llvm.func @pthread_mutex_lock(!llvm.ptr) -> i32
+  llvm.func @pthread_mutex_unlock(!llvm.ptr) -> i32
+  llvm.func @pthread_cond_wait(!llvm.ptr, !llvm.ptr) -> i32
+  llvm.func @pthread_cond_broadcast(!llvm.ptr) -> i32
+"""
+
+
+def _word(name: str, index: int, base: str = "%pool") -> str:
+    return f"%{name} = llvm.getelementptr {base}[{index}] : (!llvm.ptr) -> !llvm.ptr, i64"
+
+
+def _pause() -> str:
+    hint = {"x86_64": "pause", "AMD64": "pause", "aarch64": "yield", "arm64": "yield"}.get(platform.machine())
+    return "" if hint is None else f'llvm.inline_asm has_side_effects "{hint}", "" : () -> ()'
+
+
+_TAKE = f"""
+  func.func private @o2m_take(%pool: !llvm.ptr, %worker: i64) {{
+    {_word("countp", COUNT)}
+    {_word("grainp", GRAIN)}
+    {_word("functionp", FUNCTION)}
+    {_word("argumentsp", ARGUMENTS)}
+    {_word("turn", TURN)}
+    %count = llvm.load %countp : !llvm.ptr -> i64
+    %grain = llvm.load %grainp : !llvm.ptr -> i64
+    %function = llvm.load %functionp : !llvm.ptr -> !llvm.ptr
+    %arguments = llvm.load %argumentsp : !llvm.ptr -> !llvm.ptr
+    %first = llvm.atomicrmw add %turn, %grain acq_rel : !llvm.ptr, i64
+    %end = scf.while (%begin = %first) : (i64) -> i64 {{
+      %some = arith.cmpi slt, %begin, %count : i64
+      scf.condition(%some) %begin : i64
+    }} do {{
+    ^bb0(%begin: i64):
+      %after = arith.addi %begin, %grain : i64
+      %end = arith.minsi %after, %count : i64
+      llvm.call %function(%arguments, %begin, %end, %worker) : !llvm.ptr, (!llvm.ptr, i64, i64, i64) -> ()
+      %next = llvm.atomicrmw add %turn, %grain acq_rel : !llvm.ptr, i64
+      scf.yield %next : i64
+    }}
+    return
+  }}
+"""
+
+_CALLER = f"""
+  func.func private @o2m_threads(%ctx: !llvm.ptr) -> i64 {{
+    %one = arith.constant 1 : i64
+    {_word("slot", THREADS, "%ctx")}
+    %threads = llvm.load %slot : !llvm.ptr -> i64
+    %least = arith.maxsi %threads, %one : i64
+    return %least : i64
+  }}
+
+  func.func private @o2m_grain(%ctx: !llvm.ptr, %count: i64, %work: i64) -> i64 {{
+    %none = arith.constant 0 : i64
+    %one = arith.constant 1 : i64
+    %usual = arith.constant {_WORTH} : i64
+    {_word("worthp", WORTH, "%ctx")}
+    %told = llvm.load %worthp : !llvm.ptr -> i64
+    %untold = arith.cmpi eq, %told, %none : i64
+    %worth = arith.select %untold, %usual, %told : i64
+    %chunks = arith.constant {_CHUNKS} : i64
+    %threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64
+    %some = arith.maxsi %work, %one : i64
+    %least = arith.ceildivsi %worth, %some : i64
+    %parts = arith.muli %threads, %chunks : i64
+    %even = arith.ceildivsi %count, %parts : i64
+    %grain = arith.maxsi %least, %even : i64
+    %whole = arith.cmpi sge, %grain, %count : i64
+    %single = arith.cmpi eq, %threads, %one : i64
+    %alone = arith.ori %whole, %single : i1
+    %found = arith.select %alone, %none, %grain : i64
+    return %found : i64
+  }}
+
+  func.func private @o2m_parallel(%ctx: !llvm.ptr, %count: i64, %grain: i64, %task: !llvm.ptr, %arguments: !llvm.ptr) {{
+    %none = llvm.mlir.constant(0 : i64) : i64
+    %one = llvm.mlir.constant(1 : i64) : i64
+    %open = llvm.mlir.constant({OPEN} : i64) : i64
+    {_word("poolp", POOL, "%ctx")}
+    {_word("threadsp", THREADS, "%ctx")}
+    %pool = llvm.load %poolp : !llvm.ptr -> !llvm.ptr
+    %threads = llvm.load %threadsp : !llvm.ptr -> i64
+    {_word("owner", OWNER)}
+    %had = llvm.cmpxchg %owner, %none, %one acquire monotonic : !llvm.ptr, i64
+    %mine = llvm.extractvalue %had[1] : !llvm.struct<(i64, i1)>
+    scf.if %mine {{
+      {_word("epoch", EPOCH)}
+      {_word("gate", GATE)}
+      {_word("turn", TURN)}
+      {_word("countp", COUNT)}
+      {_word("grainp", GRAIN)}
+      {_word("functionp", FUNCTION)}
+      {_word("argumentsp", ARGUMENTS)}
+      {_word("limitp", LIMIT)}
+      {_word("sleepersp", SLEEPERS)}
+      llvm.store %none, %turn : i64, !llvm.ptr
+      llvm.store %count, %countp : i64, !llvm.ptr
+      llvm.store %grain, %grainp : i64, !llvm.ptr
+      llvm.store %task, %functionp : !llvm.ptr, !llvm.ptr
+      llvm.store %arguments, %argumentsp : !llvm.ptr, !llvm.ptr
+      llvm.store %threads, %limitp : i64, !llvm.ptr
+      %opened = llvm.atomicrmw add %gate, %open acq_rel : !llvm.ptr, i64
+      %before = llvm.atomicrmw add %epoch, %one seq_cst : !llvm.ptr, i64
+      %sleepers = llvm.load %sleepersp atomic seq_cst {{alignment = 8 : i64}} : !llvm.ptr -> i64
+      %asleep = arith.cmpi ne, %sleepers, %none : i64
+      scf.if %asleep {{
+        func.call @o2m_wake(%pool) : (!llvm.ptr) -> ()
+      }}
+      func.call @o2m_take(%pool, %none) : (!llvm.ptr, i64) -> ()
+      %closed = llvm.atomicrmw sub %gate, %open acq_rel : !llvm.ptr, i64
+      func.call @o2m_wait_until(%gate, %none) : (!llvm.ptr, i64) -> ()
+      llvm.store %none, %owner atomic release {{alignment = 8 : i64}} : i64, !llvm.ptr
+    }} else {{
+      llvm.call %task(%arguments, %none, %count, %none) : !llvm.ptr, (!llvm.ptr, i64, i64, i64) -> ()
+    }}
+    return
+  }}
+
+  func.func private @o2m_wake(%pool: !llvm.ptr) {{
+    {_word("mutex", MUTEX)}
+    {_word("condition", CONDITION)}
+    %l = llvm.call @pthread_mutex_lock(%mutex) : (!llvm.ptr) -> i32
+    %b = llvm.call @pthread_cond_broadcast(%condition) : (!llvm.ptr) -> i32
+    %u = llvm.call @pthread_mutex_unlock(%mutex) : (!llvm.ptr) -> i32
+    return
+  }}
+
+  func.func private @o2m_wait_until(%place: !llvm.ptr, %wanted: i64) {{
+    %none = arith.constant 0 : i64
+    %one = arith.constant 1 : i64
+    %many = arith.constant {_LOOKS_BEFORE_YIELDING} : i64
+    %end = scf.while (%looks = %none) : (i64) -> i64 {{
+      %value = llvm.load %place atomic acquire {{alignment = 8 : i64}} : !llvm.ptr -> i64
+      %other = arith.cmpi ne, %value, %wanted : i64
+      scf.condition(%other) %looks : i64
+    }} do {{
+    ^bb0(%looks: i64):
+      %long = arith.cmpi sgt, %looks, %many : i64
+      scf.if %long {{
+        %y = llvm.call @sched_yield() : () -> i32
+      }} else {{
+        {_pause()}
+      }}
+      %next = arith.addi %looks, %one : i64
+      scf.yield %next : i64
+    }}
+    return
+  }}
+"""
+
+_WORKER = f"""
+  func.func private @o2m_next_job(%pool: !llvm.ptr, %seen: i64) -> i64 {{
+    %none = arith.constant 0 : i64
+    %one = arith.constant 1 : i64
+    %most = arith.constant {_LOOKS} : i64
+    {_word("epoch", EPOCH)}
+    {_word("sleepersp", SLEEPERS)}
+    {_word("mutex", MUTEX)}
+    {_word("condition", CONDITION)}
+    %now:2 = scf.while (%looks = %none) : (i64) -> (i64, i64) {{
+      %value = llvm.load %epoch atomic acquire {{alignment = 8 : i64}} : !llvm.ptr -> i64
+      %same = arith.cmpi eq, %value, %seen : i64
+      %patient = arith.cmpi slt, %looks, %most : i64
+      %on = arith.andi %same, %patient : i1
+      scf.condition(%on) %looks, %value : i64, i64
+    }} do {{
+    ^bb0(%looks: i64, %value: i64):
+      {_pause()}
+      %next = arith.addi %looks, %one : i64
+      scf.yield %next : i64
+    }}
+    %none_yet = arith.cmpi eq, %now#1, %seen : i64
+    %found = scf.if %none_yet -> i64 {{
+      %l = llvm.call @pthread_mutex_lock(%mutex) : (!llvm.ptr) -> i32
+      %asleep = llvm.atomicrmw add %sleepersp, %one seq_cst : !llvm.ptr, i64
+      %woken = scf.while : () -> i64 {{
+        %value = llvm.load %epoch atomic seq_cst {{alignment = 8 : i64}} : !llvm.ptr -> i64
+        %same = arith.cmpi eq, %value, %seen : i64
+        scf.condition(%same) %value : i64
+      }} do {{
+      ^bb0(%value: i64):
+        %w = llvm.call @pthread_cond_wait(%condition, %mutex) : (!llvm.ptr, !llvm.ptr) -> i32
+        scf.yield
+      }}
+      %awake = llvm.atomicrmw sub %sleepersp, %one seq_cst : !llvm.ptr, i64
+      %u = llvm.call @pthread_mutex_unlock(%mutex) : (!llvm.ptr) -> i32
+      scf.yield %woken : i64
+    }} else {{
+      scf.yield %now#1 : i64
+    }}
+    return %found : i64
+  }}
+
+  func.func @{STOPPER}(%pool: !llvm.ptr) {{
+    %one = llvm.mlir.constant(1 : i64) : i64
+    {_word("epoch", EPOCH)}
+    {_word("stopp", STOP)}
+    llvm.store %one, %stopp atomic release {{alignment = 8 : i64}} : i64, !llvm.ptr
+    %before = llvm.atomicrmw add %epoch, %one seq_cst : !llvm.ptr, i64
+    func.call @o2m_wake(%pool) : (!llvm.ptr) -> ()
+    return
+  }}
+
+  func.func @{WORKER}(%pool: !llvm.ptr, %number: i64) {{
+    %none = arith.constant 0 : i64
+    %one = arith.constant 1 : i64
+    %open = arith.constant {OPEN} : i64
+    {_word("gate", GATE)}
+    {_word("limitp", LIMIT)}
+    {_word("stopp", STOP)}
+    %end = scf.while (%seen = %none) : (i64) -> i64 {{
+      %job = func.call @o2m_next_job(%pool, %seen) : (!llvm.ptr, i64) -> i64
+      %stop = llvm.load %stopp atomic acquire {{alignment = 8 : i64}} : !llvm.ptr -> i64
+      %on = arith.cmpi eq, %stop, %none : i64
+      scf.condition(%on) %job : i64
+    }} do {{
+    ^bb0(%job: i64):
+      %was = llvm.atomicrmw add %gate, %one acq_rel : !llvm.ptr, i64
+      %is_open = arith.cmpi sge, %was, %open : i64
+      scf.if %is_open {{
+        %limit = llvm.load %limitp : !llvm.ptr -> i64
+        %asked = arith.cmpi slt, %number, %limit : i64
+        scf.if %asked {{
+          func.call @o2m_take(%pool, %number) : (!llvm.ptr, i64) -> ()
+        }}
+      }}
+      %left = llvm.atomicrmw sub %gate, %one acq_rel : !llvm.ptr, i64
+      scf.yield %job : i64
+    }}
+    return
+  }}
+"""
+
+FUNCTIONS = _TAKE + _CALLER + _WORKER
+"""Text of the routines, to be put into a module before its conversion to the LLVM dialect."""
