@@ -18,7 +18,7 @@ from onnx2torch_mlir.engine.compiler.c_code import POINTER, Fragment, Function, 
 from onnx2torch_mlir.engine.compiler.c_errors import fail, given_error
 from onnx2torch_mlir.engine.compiler.c_inputs import Inputs
 from onnx2torch_mlir.engine.compiler.walks import functions, symbol
-from onnx2torch_mlir.engine.layout import CONTEXT_BYTES, ENTRY, ERROR, FREE, NEXT, OUT_OF_MEMORY, RAW
+from onnx2torch_mlir.engine.layout import CONTEXT_BYTES, ENTRY, ERROR, FREE, NEXT, OUT_OF_MEMORY, RAW, STOPPER, WORKER
 
 _MAP, _SIZE, _THREADS, _SLOTS, _SLOT_COUNT = 0, 8, 16, 64, 16
 _WORDS = _SLOTS + 8 * _SLOT_COUNT
@@ -37,7 +37,7 @@ def append(module: ir.Module, interface: Interface, messages: Sequence[str], pac
             operation.operation.detach_from_parent()
             module.body.append(operation)
     for function in functions(module):
-        if symbol(function) in (ENTRY, "_mlir_ciface_main"):
+        if symbol(function) in (ENTRY, WORKER, STOPPER, "_mlir_ciface_main"):
             function.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
 
 

@@ -336,8 +336,6 @@ class _Contract:
 _RANGE = "%begin: i64, %end: i64, %worker: i64"
 
 
-    if any(kind.codes for kind in kinds):
-        texts.append(coded_columns.functions(unit))
 def _declared(arguments: list[tuple[str, str]]) -> str:
     return ", ".join(f"{name}: {type_}" for name, type_ in arguments)
 
@@ -356,8 +354,6 @@ def _count_of_blocks() -> list[str]:
     return [
         f"%block_rows = arith.constant {BLOCK_ROWS} : i64",
         f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
-    if any(kind.codes for kind in kinds):
-        texts.append(coded_columns.functions(unit))
         "%high = arith.ceildivsi %m, %block_rows : i64",
         "%wide = arith.ceildivsi %n, %block_columns : i64",
         "%blocks = arith.muli %high, %wide : i64",
