@@ -208,3 +208,20 @@ def test_the_switch(monkeypatch):
 def test_nothing_is_done_without_convolutions():
     net = Net(6, (2, 3, 4, 5))
     assert moves(net, net.add("GlobalAveragePool", net.add("MaxPool", "x", kernel_shape=[2, 2]))) == 0
+
+
+@pytest.mark.parametrize("attributes", [{}, {"strides": [2, 1]}, {"pads": [1, 0, 2, 1]}], ids=str)
+@pytest.mark.parametrize("dynamic", [(), (0, 2, 3)], ids=["static", "dynamic"])
+def test_a_product_of_pixels_alone_stays_where_it_is(attributes, dynamic):
+    net = Net(7, (2, 24, 9, 13), dynamic=dynamic)
+    alone = net.add("Relu", net.conv("x", 33, (1, 1), **attributes))
+    assert moves(net, alone) == 0
+    agrees(net, alone)
+    follower = net.conv(alone, 16, (1, 1))
+    assert moves(net, follower) == 2
+    agrees(net, follower, alone)
+
+
+def test_grouped_pixels_move():
+    net = Net(8, (1, 8, 6, 5))
+    assert moves(net, net.conv("x", 8, (1, 1), groups=8)) == 2

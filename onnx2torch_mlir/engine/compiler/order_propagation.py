@@ -27,7 +27,13 @@ from onnx2torch_mlir.engine.compiler.dim_orders import (
     ranks_of_loops,
     same_memory,
 )
-from onnx2torch_mlir.engine.compiler.window_sums import convolution, indexing_maps, input_count, is_sum_of_products
+from onnx2torch_mlir.engine.compiler.window_sums import (
+    convolution,
+    has_single_pixels,
+    indexing_maps,
+    input_count,
+    is_sum_of_products,
+)
 
 SAME_ORDER = ("tensor.pad", "tensor.cast")
 SLICES = ("tensor.insert_slice", "tensor.extract_slice")
@@ -37,23 +43,67 @@ Orders = dict[ir.Value, Order]
 
 
 def orders_around_convolutions(operations: Sequence[ir.Operation]) -> Orders:
-    """The order of each value that is to lie in another one than its dims are named in."""
+    """The order of each value that is to lie in another one than its dims are named in.
+
+    Not so around a convolution with windows of one pixel that reaches no other one: as a product of its weight and the pixels
+    it costs less than the moves would.
+    """
     around = _Neighbourhood()
     found: Orders = {}
-    waiting: deque[tuple[ir.Value, Order]] = deque()
+    met = _Components()
+    waiting: deque[tuple[ir.Value, Order, int]] = deque()
     for operation in operations:
         wanted = convolution(operation) if is_sum_of_products(operation) else None
         if wanted is not None:
-            waiting.append((operation.results[0], wanted.result_order))
-            waiting.append((operation.operands[wanted.input], wanted.input_order))
+            number = met.new(lonely=has_single_pixels(operation))
+            waiting.append((operation.results[0], wanted.result_order, number))
+            waiting.append((operation.operands[wanted.input], wanted.input_order, number))
+    owners: dict[ir.Value, int] = {}
     while waiting:
-        value, order = waiting.popleft()
+        value, order, number = waiting.popleft()
+        if value in found:
+            met.join(number, owners[value])
         if value in found or not may_be_reordered(value):
             continue
         unmoved = plain(len(order))
         found[value] = order if not same_memory(ones_of(value.type), order, unmoved) else unmoved
-        waiting.extend((other, wanted) for other, wanted in around.of(value, found[value]) if other not in found)
-    return found
+        owners[value] = number
+        for other, induced in around.of(value, found[value]):
+            if other in found:
+                met.join(number, owners[other])
+            else:
+                waiting.append((other, induced, number))
+    return {value: order for value, order in found.items() if not met.is_lonely(owners[value])}
+
+
+class _Components:
+    """Which convolutions are connected by values, and which of these groups may be left as they are."""
+
+    def __init__(self) -> None:
+        self._above: list[int] = []
+        self._lonely: list[bool] = []
+
+    def new(self, *, lonely: bool) -> int:
+        """A group of one; ``lonely`` if it may stay alone."""
+        self._above.append(len(self._above))
+        self._lonely.append(lonely)
+        return len(self._above) - 1
+
+    def _root(self, number: int) -> int:
+        while self._above[number] != number:
+            self._above[number] = number = self._above[self._above[number]]
+        return number
+
+    def join(self, one: int, other: int) -> None:
+        """Both are in one group."""
+        one, other = self._root(one), self._root(other)
+        if one != other:
+            self._above[other] = one
+            self._lonely[one] = False
+
+    def is_lonely(self, number: int) -> bool:
+        """Whether the group is one that was let alone, and no other joined it."""
+        return self._lonely[self._root(number)]
 
 
 def may_be_reordered(value: ir.Value) -> bool:

@@ -65,6 +65,22 @@ def convolution(generic: ir.Operation) -> Convolution | None:
     return Convolution(position, order(read), order(written))
 
 
+def has_single_pixels(generic: ir.Operation) -> bool:
+    """Whether the windows of a `convolution` are of one pixel, and no channels are grouped: a product of matrices."""
+    wanted = convolution(generic)
+    if wanted is None:
+        return False
+    maps = indexing_maps(generic)
+    weight = ir.RankedTensorType(generic.operands[1 - wanted.input].type)
+    loops = loops_of(maps[1 - wanted.input])
+    windows = frozenset().union(*(here for here in loops_of(maps[wanted.input]) if len(here) > 1))
+    inside = [axis for axis, here in enumerate(loops) if here & windows]
+    if any(weight.is_dynamic_dim(axis) or weight.get_dim_size(axis) != 1 for axis in inside):
+        return False
+    in_read, in_written = (frozenset().union(*loops_of(map_)) for map_ in (maps[wanted.input], maps[2]))
+    return not any(here <= in_read & in_written for axis, here in enumerate(loops) if axis not in inside)
+
+
 def input_count(generic: ir.Operation) -> int:
     """How many operands a ``linalg.generic`` only reads."""
     return int(next(iter(generic.attributes["operandSegmentSizes"])))
