@@ -32,14 +32,14 @@ exit codes:
 
 COMPILE_EPILOG = """what is written, all or nothing:
   NAME.h        the functions NAME_open, NAME_run, NAME_free and NAME_close, and the model's inputs and outputs
-  NAME.o        the code; needs the C library and -lm
+  NAME.o        the code; needs the C library, -lm and -pthread
   libNAME.so    the same as a shared library, where there is a C compiler
   NAME.weights  what the code maps into memory when it is opened
   NAME.json     what was compiled, for which processor, and the SHA-256 of each file
 
 examples:
   onnx2mlir compile resnet.onnx -o build
-  cc -Ibuild main.c build/resnet.o -lm -o main
+  cc -Ibuild main.c build/resnet.o -lm -pthread -o main
   onnx2mlir compile bert.onnx --dim batch=1 --name encoder -o build      a second model beside it
 """
 

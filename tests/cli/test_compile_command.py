@@ -70,7 +70,7 @@ def built(folder: Path, program: str, *objects: Path) -> str:
     target = str(folder / program.removesuffix(".c"))
     warnings = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     includes = [f"-I{code.parent}" for code in objects]
-    subprocess.run([COMPILER, *warnings, *includes, PROGRAMS / program, *objects, "-lm", "-o", target], check=True)
+    subprocess.run([COMPILER, *warnings, *includes, PROGRAMS / program, *objects, "-lm", "-pthread", "-o", target], check=True)
     return target
 
 

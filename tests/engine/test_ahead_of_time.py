@@ -1,7 +1,9 @@
 """Native code as files: the functions that C calls, through ctypes; the weights' file; the folder."""
 
 import json
+import os
 import shutil
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -90,6 +92,36 @@ def test_calls_of_several_threads_at_once(folder):
     with ThreadPoolExecutor(20) as pool:
         list(pool.map(call, range(40)))
     model.close()
+
+
+def tasks(expected=None):
+    """How many threads this process has, if need be after those that end have gone."""
+    for _ in range(100):
+        count = len(os.listdir("/proc/self/task"))  # noqa: PTH208
+        if count == expected:
+            break
+        time.sleep(0.02 if expected is not None else 0.002)
+    return count
+
+
+@needs_compiler
+def test_a_model_has_threads_while_it_is_open(folder):
+    before, x = tasks(), RNG.standard_normal((3000, 8)).astype("f")
+    alone = CModel(folder, "m", 3, threads=1)
+    assert tasks(before) == before
+    wanted = alone.run([x])
+    alone.close()
+    for threads, workers in ((4, 3), (2, 1), (0, len(os.sched_getaffinity(0)) - 1)):
+        models = [CModel(folder, "m", 3, threads=threads) for _ in range(2)]
+        assert tasks(before + 2 * workers) == before + 2 * workers
+        with ThreadPoolExecutor(2) as pool:
+            for found in pool.map(lambda model: [model.run([x]) for _ in range(10)], models):
+                for outputs in found:
+                    for given, same in zip(outputs, wanted, strict=True):
+                        np.testing.assert_array_equal(given, same)
+        for model in models:
+            model.close()
+        assert tasks(before) == before
 
 
 @needs_compiler

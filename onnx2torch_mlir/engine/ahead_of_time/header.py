@@ -63,7 +63,7 @@ def text(interface: Interface, *, model: str, version: str, target: str) -> str:
  *
 {_example(interface)}
  *
- * Link with {name}.o and -lm; there is no other run time.
+ * Link with {name}.o, -lm and -pthread; there is no other run time.
  */
 #ifndef {guard}
 #define {guard}
@@ -84,7 +84,8 @@ extern "C" {{
 typedef struct {name}_model {name}_model;
 
 /* Opens a model: maps the weights' file into memory, where all who open it share its pages. NULL after a failure.
- * `threads` is how many threads a call may use, 0 for the default. `error` may be NULL, here and below. */
+ * `threads` is how many threads a call may use, its own among them; 0 is one for each processor. They are started here
+ * and ended by close. `error` may be NULL, here and below. */
 {name}_model *{name}_open(const char *weights, int threads, o2m_error *error);
 
 /* Runs the model on inputs[{upper}_INPUTS]; gives 0 and outputs[{upper}_OUTPUTS], or the code of an error and

@@ -121,7 +121,7 @@ def _linked(code: Path, library: Path) -> bool:
     compiler = shutil.which("cc")
     if compiler is None:
         return False
-    command = [compiler, "-shared", "-o", str(library), str(code), f"-Wl,-soname,{library.name}", "-lm"]
+    command = [compiler, "-shared", "-o", str(library), str(code), f"-Wl,-soname,{library.name}", "-lm", "-pthread"]
     try:
         subprocess.run(command, check=True, capture_output=True, timeout=300)
     except (OSError, subprocess.SubprocessError):

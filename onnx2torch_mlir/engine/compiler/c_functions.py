@@ -1,7 +1,8 @@
 """The functions that a C program calls: open, run, free and close, as ahead_of_time/header.py declares them.
 
-A *model* is one block of memory: the mapped weights' file, slots for contexts, and the words of the weights as every call takes
-them (see runtime.py). A call takes a context out of a slot, or makes one, and puts it back: so calls may run side by side.
+A *model* is one block of memory: the mapped weights' file, its threads, slots for contexts, and the words of the weights as
+every call takes them (see runtime.py). A call takes a context out of a slot, or makes one, and puts it back: so calls may run
+side by side.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.engine.ahead_of_time import interface as c
 from onnx2torch_mlir.engine.ahead_of_time.interface import Interface
-from onnx2torch_mlir.engine.compiler import c_outputs, processor
+from onnx2torch_mlir.engine.compiler import c_outputs, c_pool, processor
 from onnx2torch_mlir.engine.compiler.arguments import words_read
 from onnx2torch_mlir.engine.compiler.c_code import POINTER, Fragment, Function, Value
 from onnx2torch_mlir.engine.compiler.c_errors import fail, given_error
@@ -20,7 +21,7 @@ from onnx2torch_mlir.engine.compiler.c_inputs import Inputs
 from onnx2torch_mlir.engine.compiler.walks import functions, symbol
 from onnx2torch_mlir.engine.layout import CONTEXT_BYTES, ENTRY, ERROR, FREE, NEXT, OUT_OF_MEMORY, RAW, STOPPER, WORKER
 
-_MAP, _SIZE, _THREADS, _SLOTS, _SLOT_COUNT = 0, 8, 16, 64, 16
+_MAP, _SIZE, _THREADS, _POOL, _SLOTS, _SLOT_COUNT = 0, 8, 16, 24, 64, 16
 _WORDS = _SLOTS + 8 * _SLOT_COUNT
 """Where a model has what, in bytes; after the words of the weights come the pointers of the packed ones."""
 
@@ -69,6 +70,7 @@ class _Writer:
         self._inputs = Inputs(self.fragment, interface.inputs)
         c_outputs.define_collect(self.fragment, interface.outputs, self._results_at, self._flags_at)
         c_outputs.define_free(self.fragment, f"{interface.prefix}_free", len(interface.outputs))
+        c_pool.define(self.fragment)
         self._make()
         self._drop()
         self._open()
@@ -93,6 +95,7 @@ class _Writer:
             words.store(context.at(self._flags_at), 8 * self._target_word + 8)
             packed = words.at(8 * self._target_word + 16)
             f.call("memcpy", packed, model.at(_WORDS + given), f.number(8 * self._packed), result=POINTER)
+            c_pool.allow(context, model.load(_THREADS), model.load(_POOL, POINTER))
             f.give(context)
 
     def _drop(self) -> None:
@@ -155,7 +158,8 @@ class _Writer:
                 close("there is not enough memory to open the model", code=c.NO_MEMORY)
             model.store(map_, _MAP)
             model.store(size, _SIZE)
-            model.store(threads.widened(), _THREADS)
+            count = f.get(c_pool.COUNT, threads.widened())
+            model.store(count, _THREADS)
             table = f.numbers(self._template())
             with f.loop(words) as number:
                 value = table.at(number * 8).load()
@@ -163,6 +167,7 @@ class _Writer:
                 with f.when(value.below(0)):
                     offset = map_.at((f.number(-1) - value) * 8).load(c.OFFSETS)
                     model.at(number * 8).store(map_.at(offset), _WORDS)
+            model.store(f.get(c_pool.START, count, result=POINTER), _POOL)
             f.give(model)
 
     def _template(self) -> list[int]:
@@ -181,6 +186,9 @@ class _Writer:
                     context = model.at(slot * 8).load(_SLOTS, POINTER)
                     with f.when(context.differs(0)):
                         f.call("o2m_c_drop", context)
+                pool = model.load(_POOL, POINTER)
+                with f.when(pool.differs(0)):
+                    f.call(c_pool.END, pool)
                 f.get("munmap", model.load(_MAP, POINTER), model.load(_SIZE), result="i32")
                 f.call("free", model)
             f.give()
