@@ -51,9 +51,12 @@ CASES = {
         [(2, 8, 19, 23), (24, 8, 3, 3)],
     ),
     "depthwise": (
-        "y = Conv<pads = [1, 1, 1, 1], group = 8>(a, b)",
-        "float[n, 8, h, w] a, float[8, 1, 3, 3] b",
-        [(2, 8, 19, 23), (8, 1, 3, 3)],
+        f"f = Constant<value_floats = {[round(float(v), 3) for v in RNG.standard_normal(72)]}>()\n"
+        " s = Constant<value_ints = [8, 1, 3, 3]>()\n w = Reshape(f, s)\n"
+        " y = Conv<pads = [1, 1, 1, 1], group = 8>(a, w)",
+        "float[n, 8, h, w] a",
+        [(2, 8, 19, 23)],
+        [(1, 8, 3, 1)],
     ),
     "pool": ("y = MaxPool<kernel_shape = [3, 3], strides = [2, 2]>(a)", "float[n, c, h, w] a", [(3, 5, 31, 33)]),
     "pointwise": ("t = Exp(a)\n y = Add(t, b)", "float[m, n] a, float[n] b", [(90, 70), (70,)], [(0, 3), (3,)], [(1, 1), (1,)]),

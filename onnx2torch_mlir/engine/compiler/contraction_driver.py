@@ -139,7 +139,7 @@ class _Contract:
         if self._kind.codes:
             return coded_columns.header_word("%far", "%header", coded_columns.PANEL)
         lines = [f"%panel = arith.constant {self._unit.columns * _BYTES} : i64"]
-        return lines + _product("far", ["%panel", *(f"%kn{i}" for i in range(self._kind.segments))])
+        return [*lines, threads.product("far", ["%panel", *(f"%kn{i}" for i in range(self._kind.segments))])]
 
     def _blocks(self, name: str) -> str:
         """Blocks ``begin`` to ``end`` of the result of one batch, those of the same columns one after the other."""
@@ -151,7 +151,7 @@ class _Contract:
         if kind.codes:
             given, types, panels = ["%header", *given], ["!llvm.ptr", *types], "o2m_coded_panels"
         lines = [
-            f"func.func private @{name}({_declared(self._of_blocks())}, {_RANGE}) {{",
+            f"func.func private @{name}({_declared(self._of_blocks())}, {threads.RANGE}) {{",
             "%one = arith.constant 1 : i64",
             "%entry = arith.constant 16 : i64",
             f"%block_rows = arith.constant {BLOCK_ROWS} : i64",
@@ -191,7 +191,7 @@ class _Contract:
     def _batches_function(self, name: str, blocks: str) -> str:
         """Batches ``begin`` to ``end``, each one's columns packed before if they are not yet."""
         lines = [
-            f"func.func private @{name}({_declared(self._of_batches())}, {_RANGE}) {{",
+            f"func.func private @{name}({_declared(self._of_batches())}, {threads.RANGE}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
         ]
@@ -250,9 +250,9 @@ class _Contract:
             "%one = arith.constant 1 : i64",
             "%entry = arith.constant 16 : i64",
             "%threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64",
-            *_product("m", [f"%mn{i}" for i in range(kind.rows)]),
-            *_product("total", [f"%bn{i}" for i in range(kind.batches)]),
-            *_product("length", [f"%kn{i}" for i in range(kind.segments)]),
+            threads.product("m", [f"%mn{i}" for i in range(kind.rows)]),
+            threads.product("total", [f"%bn{i}" for i in range(kind.batches)]),
+            threads.product("length", [f"%kn{i}" for i in range(kind.segments)]),
         ]
         rows = [f"m{letter}{i}" for i in range(kind.rows) for letter in ("n", "a", "c")]
         given = ", ".join(["%table", *(f"%{name}" for name in rows)])
@@ -333,20 +333,8 @@ class _Contract:
         return f"func.call @{name}({', '.join(given)}) : ({', '.join(types)}) -> ()"
 
 
-_RANGE = "%begin: i64, %end: i64, %worker: i64"
-
-
 def _declared(arguments: list[tuple[str, str]]) -> str:
     return ", ".join(f"{name}: {type_}" for name, type_ in arguments)
-
-
-def _product(name: str, factors: list[str]) -> list[str]:
-    """``%name``: the product of values of type i64."""
-    lines, found = [], "%one"
-    for i, factor in enumerate(factors):
-        lines.append(f"%{name}_{i} = arith.muli {found}, {factor} : i64")
-        found = f"%{name}_{i}"
-    return [*lines, f"%{name} = arith.muli {found}, %one : i64"]
 
 
 def _count_of_blocks() -> list[str]:

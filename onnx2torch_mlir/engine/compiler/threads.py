@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+RANGE = "%begin: i64, %end: i64, %worker: i64"
+"""The last arguments of a function of a range of items."""
+
+
+def product(name: str, factors: Sequence[str]) -> str:
+    """Text of ``%name``, the product of values of type i64; ``%one`` has to be there."""
+    lines, found = [], "%one"
+    for i, factor in enumerate(factors):
+        lines.append(f"%{name}_{i} = arith.muli {found}, {factor} : i64")
+        found = f"%{name}_{i}"
+    return "\n".join([*lines, f"%{name} = arith.muli {found}, %one : i64"])
+
 
 def task_name(name: str) -> str:
     """The function that calls ``name`` for a part of a job's items."""

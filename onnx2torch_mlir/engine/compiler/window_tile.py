@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from onnx2torch_mlir.engine.compiler import threads
 from onnx2torch_mlir.engine.compiler.window_code import Code
 
 MOST_PLACES = 8
@@ -76,7 +77,25 @@ class Window:
 
     def text(self, name: str, places: Collection[int], *, masked: bool) -> str:
         """The function ``name`` and its tiles of so many ``places``; ``masked`` if channels may be no multiple of a vector."""
-        return "\n".join([*(self._tile(name, count, masked=masked) for count in sorted(places)), self._around(name, places)])
+        given = self._given(["%x", "%w", "%o"], self.sizes())
+        part = f"{name}_range"
+        texts = [self._tile(name, count, masked=masked) for count in sorted(places)]
+        texts += [self._around(part, name, places), threads.spread(part, [kind for _, kind in given])]
+        return "\n".join([*texts, self._whole(name, part, given)])
+
+    def _whole(self, name: str, part: str, given: Sequence[tuple[str, str]]) -> str:
+        """What programs call, with the context first: the outer loops as one, shared among threads."""
+        inside = ["tn", "cn", *(f"kn{i}" for i in range(self.taps))]
+        values = ", ".join(["%ctx, %count, %work", *(value for value, _ in given)])
+        types = ", ".join(["!llvm.ptr, i64, i64", *(kind for _, kind in given)])
+        return f"""
+          func.func private @{name}(%ctx: !llvm.ptr, {", ".join(f"{value}: {kind}" for value, kind in given)}) {{
+            %one = arith.constant 1 : i64
+            {threads.product("count", [f"%on{i}" for i in range(self.outer)])}
+            {threads.product("work", [f"%{size}" for size in inside])}
+            func.call @{threads.spread_name(part)}({values}) : ({types}) -> ()
+            return
+          }}"""
 
     def _given(self, pointers: Sequence[str], sizes: Sequence[str]) -> list[tuple[str, str]]:
         """Arguments and their types: the pointers, those of the tail, scalars of the body, the start, scalars of the tail."""
@@ -88,10 +107,11 @@ class Window:
         given = [(name, "!llvm.ptr") for name in named] + scalars[0] + start
         return [*given, *(scalars[1] if self.tail is not None else []), *((f"%{size}", "i64") for size in sizes)]
 
-    def _around(self, name: str, variants: Collection[int]) -> str:
+    def _around(self, part: str, name: str, variants: Collection[int]) -> str:
+        """The function of a range of turns of the outer loops taken as one."""
         given = self._given(["%x", "%w", "%o"], self.sizes())
         lines = [
-            f"func.func private @{name}({', '.join(f'{value}: {kind}' for value, kind in given)}) {{",
+            f"func.func private @{part}({', '.join(f'{value}: {kind}' for value, kind in given)}, {threads.RANGE}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
             f"%most = arith.constant {MOST_PLACES} : i64",
@@ -99,9 +119,11 @@ class Window:
             "%tiles = arith.ceildivsi %some, %most : i64",
             "%even = arith.ceildivsi %some, %tiles : i64",
         ]
-        x, o = "%x", "%o"
-        for i in range(self.outer):
-            lines.append(f"scf.for %i{i} = %none to %on{i} step %one : i64 {{")
+        lines.append("scf.for %turn = %begin to %end step %one : i64 {")
+        x, o, rest = "%x", "%o", "%turn"
+        for i in reversed(range(self.outer)):
+            lines += [f"%i{i} = arith.remui {rest}, %on{i} : i64", f"%turn{i} = arith.divui {rest}, %on{i} : i64"]
+            rest = f"%turn{i}"
             lines += _moved(f"x{i}", x, f"%i{i}", f"%ox{i}") + _moved(f"o{i}", o, f"%i{i}", f"%oo{i}")
             x, o = f"%x{i}", f"%o{i}"
         lines += [
@@ -119,7 +141,7 @@ class Window:
         for count in sorted(variants):
             head = f"case {count}" if count < max(variants) else "default"
             lines += [f"{head} {{", f"func.call @{name}_{count}({values}) : ({types}) -> ()", "scf.yield", "}"]
-        return "\n".join([*lines, "}", *["}"] * self.outer, "return", "}"])
+        return "\n".join([*lines, "}", "}", "return", "}"])
 
     def _tile(self, name: str, places: int, *, masked: bool) -> str:
         given = self._given(["%x", "%w", "%o", "%base"], ["tx", "to", "cn", *self._tap_sizes()])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, llvm, memref
 
-from onnx2torch_mlir.engine.compiler import contraction_tails
+from onnx2torch_mlir.engine.compiler import contraction_tails, threads
 from onnx2torch_mlir.engine.compiler.arguments import load_word
 from onnx2torch_mlir.engine.compiler.contraction_sizes import filled_before, number_of_fill, weight_of
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes, parts, without_offset
@@ -50,8 +50,9 @@ class _Found:
 
 @dataclass
 class _Program:
-    """The words of @main's arguments, how many there are, the weights among them, and what is to be packed of these."""
+    """@main's context and words, how many of these there are, the weights among them, and what is to be packed of these."""
 
+    context: ir.Value
     words: ir.Value
     count: int
     weights: dict[int, int]
@@ -86,7 +87,8 @@ def replace(module: ir.Module, weights: dict[int, int], words: int, packings: Se
     The module is as contractions.py takes it, and the arguments mean the same.
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    program = _Program(main.regions[0].blocks[0].arguments[1], words, weights, len(packings))
+    context, arguments = main.regions[0].blocks[0].arguments
+    program = _Program(context, arguments, words, weights, len(packings))
     program.nests = [operation for operation in nested(main) if operation.name == "linalg.generic"]
     while program.nests:
         found = _match(program.nests.pop(0))
@@ -95,10 +97,11 @@ def replace(module: ir.Module, weights: dict[int, int], words: int, packings: Se
     if program.windows:
         functions_ = [window.text(uses.name, uses.places, masked=uses.masked) for window, uses in program.windows.items()]
         text = "\n".join(functions_)
-        fragment = ir.Module.parse("module {" + text + "}", context=module.context)
+        fragment = ir.Module.parse("module {" + threads.SIGNATURES + text + "}", context=module.context)
         for operation in list(fragment.body.operations):
-            operation.operation.detach_from_parent()
-            module.body.append(operation)
+            if len(operation.operation.regions[0].blocks):
+                operation.operation.detach_from_parent()
+                module.body.append(operation)
     return program.packings
 
 
@@ -245,7 +248,9 @@ def _call(found: _Found, program: _Program) -> None:
         for piece in pieces:
             if piece is not None:
                 given[0], given[2] = (_ahead(start, piece.first * kind) for start, kind in ((x, kinds[0]), (o, kinds[2])))
-            func.CallOp([], ir.FlatSymbolRefAttr.get(uses.name), [*given, *_words(found, kinds[0], kinds[2], piece)])
+            func.CallOp(
+                [], ir.FlatSymbolRefAttr.get(uses.name), [program.context, *given, *_words(found, kinds[0], kinds[2], piece)]
+            )
     if fill is not None:
         fill.erase()
     generic.erase()
