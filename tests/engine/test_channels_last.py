@@ -8,7 +8,7 @@ from onnx import helper, numpy_helper
 pytest.importorskip("torch_mlir")
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler import channels_last, passes
+from onnx2torch_mlir.engine.compiler import channels_last, passes, single_pixels
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
 
@@ -220,6 +220,18 @@ def test_a_product_of_pixels_alone_stays_where_it_is(attributes, dynamic):
     follower = net.conv(alone, 16, (1, 1))
     assert moves(net, follower) == 2
     agrees(net, follower, alone)
+
+
+@pytest.mark.parametrize("dynamic", [(), (0, 2, 3)], ids=["static", "dynamic"])
+def test_pixels_of_all_axes_are_one_loop(dynamic):
+    net = Net(9, (2, 5, 4, 6), dynamic=dynamic)
+    program = convert(read(net.model(net.conv("x", 7, (1, 1))))).lowered
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(program.bytecode)
+        passes.run(module, "simplification", "inline," + passes.SIMPLIFY, passes.Diagnostics())
+        single_pixels.merge_pixels(module)
+        assert module.operation.verify()
+        assert str(module).count('iterator_types = ["parallel", "parallel", "parallel", "reduction"]') == 1
 
 
 def test_grouped_pixels_move():

@@ -37,6 +37,7 @@ from onnx2torch_mlir.engine.compiler import (
     profiling,
     rows,
     runtime,
+    single_pixels,
     vector_math,
     windows,
 )
@@ -134,6 +135,7 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
     with passes.findings_of("fusion", diagnostics):
         if options.enabled("channels_last"):
             channels_last.carry(module)
+            single_pixels.merge_pixels(module)
         fusion.read_in_place(module)
         fusion.fuse_pointwise(module)
         borders.fill_borders(module)

@@ -1,0 +1,99 @@
+"""Convolutions of single pixels, where channels come first, are matrix products over all pixels: one loop for all axes."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg, tensor
+
+from onnx2torch_mlir.engine.compiler.walks import functions, nested
+from onnx2torch_mlir.engine.compiler.window_sums import has_single_pixels, indexing_maps, is_sum_of_products
+
+
+def merge_pixels(module: ir.Module) -> None:
+    """Replace such convolutions of @main: of [N, C, …] with a step of 1 in all directions, over a result that is filled."""
+    (main,) = functions(module)
+    for operation in list(nested(main)):
+        if operation.name == "linalg.generic" and is_sum_of_products(operation) and has_single_pixels(operation):
+            _merge(operation)
+
+
+def _merge(generic: ir.Operation) -> None:
+    image, weight, filled = generic.operands
+    read, taps, written = indexing_maps(generic)
+    rank = len(written.results)
+    fill = None if isinstance(filled.owner, ir.Block) else filled.owner.operation
+    if (
+        rank < 4
+        or fill is None
+        or fill.name != "linalg.fill"
+        or ir.RankedTensorType(image.type).element_type != ir.F32Type.get()
+    ):
+        return
+    dims = [ir.AffineExpr.get_dim(loop) for loop in range(written.n_dims)]
+    spatial = rank - 2
+    n, out, pixels, channel, windows = dims[0], dims[1], dims[2:rank], dims[rank], dims[rank + 1 :]
+    if list(written.results) != dims[:rank] or list(taps.results) != [out, channel, *windows] or len(windows) != spatial:
+        return
+    if list(read.results) != [n, channel, *(ir.AffineExpr.get_add(p, w) for p, w in zip(pixels, windows, strict=True))]:
+        return
+    groups = [[0], [1], list(range(2, rank))]
+    type_ = ir.RankedTensorType(generic.results[0].type)
+    element = type_.element_type
+    with ir.InsertionPoint(generic), generic.location:
+        flat = _reshaped(image, groups)
+        matrix = _reshaped(weight, [[0], list(range(1, rank))])
+        sizes: list[int | ir.Value] = [_size(image, 0), _size(weight, 0), _size(flat, 2)]
+        dynamic = ir.ShapedType.get_dynamic_size()
+        target = ir.RankedTensorType.get([dynamic if isinstance(size, ir.Value) else size for size in sizes], element)
+        given = [size for size in sizes if isinstance(size, ir.Value)]
+        empty = ir.Operation.create("tensor.empty", [target], given).results[0]
+        start = linalg.fill(fill.operands[0], outs=[empty])
+        loops = [ir.AffineExpr.get_dim(loop) for loop in range(4)]
+        maps = [[loops[0], loops[3], loops[2]], [loops[1], loops[3]], loops[:3]]
+        made = linalg.GenericOp(
+            [target],
+            [flat, matrix],
+            [start],
+            ir.ArrayAttr.get([ir.AffineMapAttr.get(ir.AffineMap.get(4, 0, results)) for results in maps]),
+            ir.ArrayAttr.get(
+                [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in ("parallel",) * 3 + ("reduction",)]
+            ),
+        )
+        generic.regions[0].blocks[0].append_to(made.regions[0])
+        shape: list[int | ir.Value] = [sizes[0], sizes[1], *(_size(image, axis) for axis in range(2, rank))]
+        static = [dynamic if isinstance(size, ir.Value) else size for size in shape]
+        attributes = {"reassociation": _groups(groups), "static_output_shape": ir.DenseI64ArrayAttr.get(static)}
+        operands = [made.results[0], *(size for size in shape if isinstance(size, ir.Value))]
+        wide = ir.Operation.create("tensor.expand_shape", [ir.RankedTensorType.get(static, element)], operands, attributes)
+        result = wide.results[0]
+        if result.type != type_:
+            result = tensor.CastOp(type_, result).result
+    generic.results[0].replace_all_uses_with(result)
+    generic.erase()
+
+
+def _reshaped(value: ir.Value, groups: list[list[int]]) -> ir.Value:
+    type_ = ir.RankedTensorType(value.type)
+    dynamic = ir.ShapedType.get_dynamic_size()
+    sizes = []
+    for group in groups:
+        size = 1
+        for axis in group:
+            size = dynamic if size == dynamic or type_.is_dynamic_dim(axis) else size * type_.shape[axis]
+        sizes.append(size)
+    target = ir.RankedTensorType.get(sizes, type_.element_type)
+    return ir.Operation.create("tensor.collapse_shape", [target], [value], {"reassociation": _groups(groups)}).results[0]
+
+
+def _groups(groups: list[list[int]]) -> ir.ArrayAttr:
+    number = ir.IntegerType.get_signless(64)
+    return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(number, axis) for axis in group]) for group in groups])
+
+
+def _size(value: ir.Value, axis: int) -> int | ir.Value:
+    type_ = ir.RankedTensorType(value.type)
+    if not type_.is_dynamic_dim(axis):
+        return int(type_.shape[axis])
+    place = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), axis)).result
+    found: ir.Value = tensor.DimOp(value, place).result
+    return found
