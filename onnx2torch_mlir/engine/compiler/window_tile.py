@@ -339,7 +339,7 @@ class Window:
             ]
         ends = []
         for place, (value, x) in enumerate(zip(running, xs, strict=True)):
-            element = f"%{tag}e{place}"
+            element = f"%{tag}in{place}"
             lines.append(f"{element}p = llvm.getelementptr {x}[{far}] : (!llvm.ptr, i64) -> !llvm.ptr, i8")
             lines += self._load(element, f"{element}p", body.type_of(body.x), self.bytes[0], mask)
             given = {body.x: element, body.running: value}
