@@ -8,6 +8,7 @@ from typing import Unpack
 
 from onnx2torch_mlir.core import dims
 from onnx2torch_mlir.core.builder import ProgramBuilder
+from onnx2torch_mlir.core.dims import to_dim
 from onnx2torch_mlir.core.parameters import Sizes
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
@@ -130,9 +131,7 @@ def _positions(
     return g.add(plane, g.mul(channels, g.size_value(stride)))
 
 
-def average(
-    g: ProgramBuilder, x: Value, *, count_include_pad: int = 0, **pool: Unpack[PoolAttributes]
-) -> Value:
+def average(g: ProgramBuilder, x: Value, *, count_include_pad: int = 0, **pool: Unpack[PoolAttributes]) -> Value:
     """The mean of each window, over the elements inside the input, or inside it and its declared padding.
 
     Source: ONNX AveragePool; ``aten::avg_pool2d``/``3d``. Cells that only ``ceil_mode`` reaches are never counted.
@@ -143,7 +142,7 @@ def average(
     implicit = _implicit_padding(window) if window.high == window.declared_high else None
     if implicit is not None and window.rank <= 3 and set(window.dilations) == {1}:
         return g.cast(_avg_pool(g, wide, window, implicit, bool(count_include_pad), None), x.dtype)
-    sums = _window_sums(g, pad_spatial(g, wide, window, 0), window)
+    sums = _window_sums(g, wide, window)
     divisor: Value | None = None
     for axis in range(window.rank):
         size, places = x.shape[2 + axis], sums.shape[2 + axis]
@@ -158,7 +157,7 @@ def average_of_all_cells(g: ProgramBuilder, x: Value, **pool: Unpack[PoolAttribu
     """The sum of each window by the size of the kernel, whatever of it is padding."""
     window = pool_window(x, **pool)
     wide = g.cast(x, sum_dtype(x.dtype))
-    sums = _window_sums(g, pad_spatial(g, wide, window, 0), window)
+    sums = _window_sums(g, wide, window)
     return g.cast(g.div(sums, math.prod(pool["kernel_shape"])), x.dtype)
 
 
@@ -183,10 +182,39 @@ def _avg_pool(
     return g.squeeze(result, [2]) if single else result
 
 
-def _window_sums(g: ProgramBuilder, padded: Value, window: Window) -> Value:
+def _window_sums(g: ProgramBuilder, x: Value, window: Window) -> Value:
+    """The sums of the windows of ``x``, which is not padded yet."""
+    wide = [axis for axis in range(window.rank) if _is_wide(window, axis)]
+    for axis in wide:
+        x = _sums_of_few(g, x, window, axis)
+    rest = window.leaving_out(wide)
+    padded = pad_spatial(g, x, rest, 0)
     if window.rank > 3 or set(window.dilations) != {1}:
-        return slide(g, padded, window, "add")
-    return _avg_pool(g, padded, window, [0] * window.rank, True, 1)
+        return slide(g, padded, rest, "add")
+    return padded if len(wide) == window.rank else _avg_pool(g, padded, rest, [0] * rest.rank, True, 1)
+
+
+def _is_wide(window: Window, axis: int) -> bool:
+    """Whether windows are few and large, and reach as far past the input as only its size at run time says: networks state
+    a kernel of more than a thousand cells where they mean all of a small image, and so much padding takes gigabytes."""
+    kernel = window.kernel[axis]
+    unknown = not isinstance(window.high[axis], int)
+    return unknown and kernel >= _WIDE and 2 * window.strides[axis] >= kernel and window.dilations[axis] == 1
+
+
+_WIDE = 64
+
+
+def _sums_of_few(g: ProgramBuilder, x: Value, window: Window, axis: int) -> Value:
+    """The sums along one spatial axis: of each window the elements of the whole axis that are inside of it."""
+    where = x.rank - window.rank + axis
+    size, low, kernel, stride = x.shape[where], window.low[axis], window.kernel[axis], window.strides[axis]
+    places = to_dim(dims.floor_div(to_dim(low + size + window.high[axis] - kernel), stride) + 1)
+    after = [1] * (x.rank - where - 1)
+    starts = g.reshape(g.sub(g.mul(g.arange(0, places), stride), g.size_value(low)), [places, 1, *after])
+    positions = g.reshape(g.arange(0, size), [1, size, *after])
+    inside = g.binary("bitwise_and", g.binary("ge", positions, starts), g.binary("lt", positions, g.add(starts, kernel)))
+    return g.sum(g.where(inside, g.unsqueeze(x, where), 0.0), [where + 1])
 
 
 def lp(
@@ -206,7 +234,7 @@ def lp(
         raise refuse("O2M-C005", "kernel_shape is missing", case="kernel_shape")
     window = pool_window(x, kernel_shape=kernel_shape, **pool)
     powers = _powers(g, g.cast(x, sum_dtype(x.dtype)), p)
-    return g.cast(_root(g, _window_sums(g, pad_spatial(g, powers, window, 0), window), p), x.dtype)
+    return g.cast(_root(g, _window_sums(g, powers, window), p), x.dtype)
 
 
 def _powers(g: ProgramBuilder, x: Value, p: float) -> Value:
@@ -258,8 +286,7 @@ def unpool(
     if len(kernel_shape) != rank or len(steps) != rank or len(pads) != 2 * rank:
         raise refuse("O2M-C005", f"kernel_shape, strides and pads do not fit {rank} spatial axes")
     inner = [
-        (size - 1) * steps[axis] - pads[axis] - pads[rank + axis] + kernel_shape[axis]
-        for axis, size in enumerate(x.shape[2:])
+        (size - 1) * steps[axis] - pads[axis] - pads[rank + axis] + kernel_shape[axis] for axis, size in enumerate(x.shape[2:])
     ]
     shape = [*x.shape[:2], *inner]
     flat = g.full([dims.product(shape)], 0, x.dtype)

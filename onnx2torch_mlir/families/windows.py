@@ -6,7 +6,7 @@ Source: the Conv, MaxPool and AveragePool operator pages; where they leave a cas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TypedDict, Unpack
@@ -89,6 +89,15 @@ class Window:
     def padded(self) -> bool:
         """Whether any padding (or cropping) may be needed."""
         return any(pad != 0 for pad in (*self.low, *self.high))
+
+    def leaving_out(self, axes: Collection[int]) -> Window:
+        """The window that does nothing along ``axes``."""
+
+        def without(values: tuple[Dim, ...], neutral: int) -> tuple[Dim, ...]:
+            return tuple(neutral if axis in axes else value for axis, value in enumerate(values))
+
+        steps = (tuple(int(n) for n in without(each, 1)) for each in (self.kernel, self.strides, self.dilations))
+        return Window(*steps, *(without(each, 0) for each in (self.low, self.high, self.declared_high)))
 
     @property
     def symmetric(self) -> tuple[int, ...] | None:

@@ -124,6 +124,22 @@ def test_average_pool(opset: int, case: str, dynamic: bool, include: int) -> Non
     agrees("AveragePool", [x], opset=opset, dynamic=dynamic, expected=expected, native=NATIVE, **attributes)
 
 
+@pytest.mark.parametrize(
+    ("shape", "attributes"),
+    [
+        ((1, 2, 7, 5), {"kernel_shape": [1280, 900], "strides": [1280, 900]}),
+        ((1, 2, 7, 5), {"kernel_shape": [1280, 2], "strides": [1280, 2], "pads": [1, 0, 2, 1]}),
+        ((2, 1, 170), {"kernel_shape": [64], "strides": [40], "pads": [3, 5], "count_include_pad": 1}),
+        ((1, 1, 128), {"kernel_shape": [64], "strides": [64]}),
+    ],
+    ids=["all of the image", "one axis", "some windows", "whole windows"],
+)
+def test_windows_far_beyond_an_image_of_any_size(shape: tuple[int, ...], attributes: dict[str, Any]) -> None:
+    x = floats(*shape)
+    x[0, 0, 0] = np.inf
+    agrees("AveragePool", [x], opset=19, dynamic=True, native=NATIVE, ceil_mode=1, **attributes)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_average_pool_dilated_and_padded(dynamic: bool) -> None:
     """Counted by hand: onnxruntime refuses the padding, ONNX's reference evaluator pads by the undilated kernel."""
