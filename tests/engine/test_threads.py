@@ -65,7 +65,19 @@ CASES = {
     "norm": ("y = LayerNormalization(a, b)", "float[k, m, n] a, float[n] b", [(5, 41, 6000), (6000,)], [(5, 41, 16), (16,)]),
     "reduction": ("s = Constant<value_ints = [0, 2]>()\n y = ReduceSum(a, s)", "float[k, m, n] a", [(13, 41, 19)]),
     "gather": ("y = Gather(a, b)", "float[k, m, n] a, int64[i] b", [(13, 41, 19), 9]),
-    "bytes": ("y = MatMulInteger(a, b)", "uint8[m, k] a, uint8[k, n] b", ["u8", (100, 30), (30, 60)]),
+    "bytes": (
+        "y = MatMulInteger(a, b)",
+        "uint8[m, k] a, uint8[k, n] b",
+        ["u8", (100, 30), (30, 60)],
+        ["u8", (1, 30), (30, 200)],
+    ),
+    "bytes with a tail": (
+        f"w = Constant<value = int8[30, 200] {{ {', '.join(map(str, RNG.integers(-64, 64, 6000)))} }}>()\n"
+        " p = MatMulInteger(a, w)\n f = Cast<to = 1>(p)\n s = Constant<value_float = 0.25>()\n y = Mul(f, s)",
+        "uint8[m, 30] a",
+        ["u8", (100, 30)],
+        ["u8", (1, 30)],
+    ),
 }
 
 

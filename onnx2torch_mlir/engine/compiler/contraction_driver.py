@@ -151,7 +151,7 @@ class _Contract:
         if kind.codes:
             given, types, panels = ["%header", *given], ["!llvm.ptr", *types], "o2m_coded_panels"
         lines = [
-            f"func.func private @{name}({_declared(self._of_blocks())}, {threads.RANGE}) {{",
+            f"func.func private @{name}({threads.declared(self._of_blocks())}, {threads.RANGE}) {{",
             "%one = arith.constant 1 : i64",
             "%entry = arith.constant 16 : i64",
             f"%block_rows = arith.constant {BLOCK_ROWS} : i64",
@@ -191,7 +191,7 @@ class _Contract:
     def _batches_function(self, name: str, blocks: str) -> str:
         """Batches ``begin`` to ``end``, each one's columns packed before if they are not yet."""
         lines = [
-            f"func.func private @{name}({_declared(self._of_batches())}, {threads.RANGE}) {{",
+            f"func.func private @{name}({threads.declared(self._of_batches())}, {threads.RANGE}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
         ]
@@ -245,7 +245,7 @@ class _Contract:
         declared += zip(self._given, self._after, strict=True)
         lines = [
             f"func.func private @{kind.name}(%ctx: !llvm.ptr, %a: !llvm.ptr, %b: !llvm.ptr, %c: !llvm.ptr, %add: i1,"
-            f" {_declared(declared)}) {{",
+            f" {threads.declared(declared)}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
             "%entry = arith.constant 16 : i64",
@@ -331,10 +331,6 @@ class _Contract:
         types = ["!llvm.ptr", "i64", "i64", "!llvm.ptr", "!llvm.ptr", "i64", *["i64"] * len(self._columns)]
         name = threads.spread_name(column_packing.part_name(self._kind.unpacked))
         return f"func.call @{name}({', '.join(given)}) : ({', '.join(types)}) -> ()"
-
-
-def _declared(arguments: list[tuple[str, str]]) -> str:
-    return ", ".join(f"{name}: {type_}" for name, type_ in arguments)
 
 
 def _count_of_blocks() -> list[str]:

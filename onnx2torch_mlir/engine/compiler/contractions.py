@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
-from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_tails, register_tile, threads
+from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_tails, register_tile, runtime, threads
 from onnx2torch_mlir.engine.compiler.arguments import load_word
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of, where
@@ -68,13 +68,7 @@ def replace(
         ]
         texts.append(contraction_driver.functions_for(unit, program.kinds))
         texts += {kind.tail.declaration for kind in program.kinds if kind.tail is not None}
-        declared = (
-            threads.SIGNATURES
-            + """
-            func.func private @o2m_alloc(!llvm.ptr, i64) -> !llvm.ptr
-            func.func private @o2m_free(!llvm.ptr, !llvm.ptr)
-        """
-        )
+        declared = threads.SIGNATURES + runtime.SIGNATURES
         fragment = ir.Module.parse("module {" + declared + "\n".join(texts) + "}", context=module.context)
         for operation in list(fragment.body.operations):
             if len(operation.operation.regions[0].blocks):

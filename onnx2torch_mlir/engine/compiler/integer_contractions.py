@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, llvm, memref
 
-from onnx2torch_mlir.engine.compiler import contraction_tails, integer_driver, integer_zeros
+from onnx2torch_mlir.engine.compiler import contraction_tails, integer_driver, integer_zeros, runtime, threads
 from onnx2torch_mlir.engine.compiler.arguments import load_word
 from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of, where
 from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction, Side, known_number, match
+from onnx2torch_mlir.engine.compiler.integer_turns import Kind
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import functions, is_memref, nested, pointer, symbol
 from onnx2torch_mlir.engine.layout import Packing
@@ -37,7 +38,7 @@ class _Program:
     tails: contraction_tails.Tails
     nests: list[ir.Operation]
     """What has not been looked at yet."""
-    kinds: set[integer_driver.Kind] = field(default_factory=set)
+    kinds: set[Kind] = field(default_factory=set)
     packings: list[Packing] = field(default_factory=list)
 
 
@@ -57,9 +58,7 @@ def replace(
         if found is not None and found.columns:
             _call(found, program)
     if program.kinds:
-        declared = (
-            "func.func private @o2m_alloc(!llvm.ptr, i64) -> !llvm.ptr\nfunc.func private @o2m_free(!llvm.ptr, !llvm.ptr)\n"
-        )
+        declared = threads.SIGNATURES + runtime.SIGNATURES
         text = integer_driver.functions_for(of_host(), program.kinds)
         text += "".join({f"\n{kind.tail.declaration}" for kind in program.kinds if kind.tail is not None})
         fragment = ir.Module.parse("module {" + declared + text + "}", context=module.context)
@@ -120,7 +119,7 @@ def _emit(
     zeros = _zeros(found) if packing is None else None
     after, given_to_tail = (None, []) if tail is None else contraction_tails.build(tail, program.tails)
     columns = 0 if packing else len(found.columns)
-    kind = integer_driver.Kind(len(found.batches), len(found.rows), columns, len(found.sums), zeros is not None, after)
+    kind = Kind(len(found.batches), len(found.rows), columns, len(found.sums), zeros is not None, after)
     program.kinds.add(kind)
     if packing is None:
         b = address(found.generic.operands[right])

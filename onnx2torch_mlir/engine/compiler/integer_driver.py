@@ -7,54 +7,20 @@ part, so that a panel's part does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from onnx2torch_mlir.engine.compiler import byte_tile, integer_packing, integer_tile
+from onnx2torch_mlir.engine.compiler import byte_tile, integer_packing, integer_tile, threads
 from onnx2torch_mlir.engine.compiler.coded_columns import header_word
-from onnx2torch_mlir.engine.compiler.contraction_driver import BLOCK_COLUMNS, Tail
+from onnx2torch_mlir.engine.compiler.contraction_driver import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.integer_products import products
+from onnx2torch_mlir.engine.compiler.integer_turns import BLOCK_BYTES, MOST_ROWS, Kind, of_tail, of_turns, turns
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.layout import INTEGERS_HEADER
 
 _ROWS_BYTES = 1 << 18
-_ROWS = 192
-"""The most rows whose sums a tail meets at once."""
 _ENTRY = 16
-
-
-@dataclass(frozen=True)
-class Kind:
-    """How many dims of each kind a contraction has.
-
-    ``columns`` is 0 where the right operand is already packed. ``zeros``: whether columns have zero points of their own.
-    ``tail`` follows the sums, whose columns are one dim then.
-    """
-
-    batches: int
-    rows: int
-    columns: int
-    sums: int
-    zeros: bool
-    tail: Tail | None = None
-
-    @property
-    def packed(self) -> bool:
-        """Whether the right operand is already packed."""
-        return self.columns == 0
-
-    @property
-    def name(self) -> str:
-        """The function of this kind."""
-        tail = "" if self.tail is None else f"_{self.tail.name}"
-        return f"o2m_contract_i8_{self.batches}_{self.rows}_{self.columns}_{self.sums}_{int(self.zeros)}{tail}"
-
-    def arguments(self) -> list[str]:
-        """The names of the i64 arguments, after `HEAD`'s: counts and byte strides (of a, b and the result, c)."""
-        found = [f"{letter}{i}" for i in range(self.batches) for letter in ("bn", "ba", "bb", "bc")]
-        found += [f"{letter}{i}" for i in range(self.rows) for letter in ("mn", "ma", "mc")]
-        found += ["n"] if self.packed else [f"{letter}{i}" for i in range(self.columns) for letter in ("nn", "nb")]
-        found += [f"{letter}{i}" for i in range(self.sums) for letter in ("kn", "ka", "kb")]
-        return [*found, "run"]
+_FEWEST_TILES = 4
+"""Rows are not shared among threads in smaller parts, of so many tiles."""
+_PRODUCTS = 16
+"""Products and sums that take as long as one operation on an element elsewhere (threads.py)."""
 
 
 HEAD = (
@@ -112,17 +78,24 @@ def _places(count: int) -> str:
 
 
 def _contract(unit: VectorUnit, kind: Kind) -> str:
-    """The function of a kind: the tables, then for each batch packed columns, and packed rows some at a time."""
-    both, tail = kind.packed and unit.multiplies_pairs, kind.tail
-    given_to_tail = "" if tail is None else "".join(f", %t{i}: {type_}" for i, type_ in enumerate(tail.types))
+    """The functions of a kind: turns over rows and groups of columns of one batch, and what shares these among threads."""
+    part = f"{kind.name}_turns"
+    return "\n".join([turns(unit, kind, part), threads.spread(part, [t for _, t in of_turns(kind)]), _entry(unit, kind, part)])
+
+
+def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
+    """What programs call: the tables, then for each batch packed columns, and the turns."""
+    tail = kind.tail
+    arguments = ", ".join([HEAD, _list(kind.arguments()), *([threads.declared(of_tail(kind))] if of_tail(kind) else [])])
     lines = [
-        f"func.func private @{kind.name}({HEAD}, {_list(kind.arguments())}{given_to_tail}) {{",
+        f"func.func private @{kind.name}({arguments}) {{",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
         "%two = arith.constant 2 : i64",
         f"%entry = arith.constant {_ENTRY} : i64",
         f"%width = arith.constant {unit.columns} : i64",
         f"%height = arith.constant {unit.rows} : i64",
+        "%threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64",
     ]
     lines += _table("m", kind.rows, "mn", ("ma", "mc"))
     lines += _table("k", kind.sums, "kn", ("ka", "kb"))
@@ -131,32 +104,8 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
         "%far = arith.addi %ks, %odd : i64",
         "%paired = arith.muli %far, %two : i64",
         *_form(unit, kind),
-        "%positive = arith.maxsi %bytes, %two : i64",
-        f"%target = arith.constant {_ROWS_BYTES} : i64",
-        "%fit = arith.divui %target, %positive : i64",
-        "%blocks = arith.divui %fit, %height : i64",
-        "%some = arith.maxsi %blocks, %one : i64",
-        "%fitting = arith.muli %some, %height : i64",
-        f"%at_once = arith.constant {_ROWS} : i64",
-        f"%limit = {'arith.maxsi %fitting, %one' if tail is None else 'arith.minsi %fitting, %at_once'} : i64",
-        # Rows are shared out evenly: each turn reads all packed columns again.
-        "%at_least = arith.maxsi %ms, %one : i64",
-        "%row_turns = arith.ceildivsi %at_least, %limit : i64",
-        "%even = arith.ceildivsi %at_least, %row_turns : i64",
-        "%tiles = arith.ceildivsi %even, %height : i64",
-        "%step = arith.muli %tiles, %height : i64",
-        "%most = arith.minsi %step, %ms : i64",
-        "%size = arith.muli %most, %bytes : i64",
-        "%left = func.call @o2m_alloc(%ctx, %size) : (!llvm.ptr, i64) -> !llvm.ptr",
     ]
     b, freed = "%columns" if kind.packed else "%b", ["left", "ktable", "mtable"]
-    if tail is not None:
-        freed.append("block")
-        lines += [
-            f"%block_bytes = arith.constant {4 * _ROWS * BLOCK_COLUMNS} : i64",
-            "%block = func.call @o2m_alloc(%ctx, %block_bytes) : (!llvm.ptr, i64) -> !llvm.ptr",
-            "func.call @o2m_integer_block_rows(%mtable, %ms, %step) : (!llvm.ptr, i64, i64) -> ()",
-        ]
     columns = "%n"
     if not kind.packed:
         lines += _table("n", kind.columns, "nn", ("nb", "nb")) + _biases(kind)
@@ -168,6 +117,18 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
         ]
         freed = ["packed", "biases", "ntable", *freed]
         columns = "%ns"
+    lines += _shares(kind, columns)
+    lines += (
+        ["%block = llvm.mlir.zero : !llvm.ptr"]
+        if tail is None
+        else [
+            f"%block_bytes = arith.constant {BLOCK_BYTES} : i64",
+            "%blocks_bytes = arith.muli %block_bytes, %threads : i64",
+            "%block = func.call @o2m_alloc(%ctx, %blocks_bytes) : (!llvm.ptr, i64) -> !llvm.ptr",
+            "func.call @o2m_integer_block_rows(%mtable, %ms, %step) : (!llvm.ptr, i64, i64) -> ()",
+        ]
+    )
+    freed += [] if tail is None else ["block"]
     a, c, batch = "%a", "%c", "%none"
     for i in range(kind.batches):
         lines.append(f"scf.for %i{i} = %none to %bn{i} step %one : i64 {{")
@@ -189,33 +150,69 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
             " : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i8, !llvm.ptr) -> ()",
         ]
         b = "%packed"
+    here = {"%a": a, "%b": b, "%c": c, "%ns": columns, "%batch": batch}
+    given = ", ".join(["%ctx, %turns, %work", *(here.get(name, name) for name, _ in of_turns(kind))])
+    types = ", ".join(["!llvm.ptr, i64, i64", *(type_ for _, type_ in of_turns(kind))])
     lines += [
-        "scf.for %i = %none to %ms step %step : i64 {",
-        "%rest = arith.subi %ms, %i : i64",
-        "%m = arith.minsi %rest, %step : i64",
-        "%ti = arith.muli %i, %two : i64",
-        "%table = llvm.getelementptr %mtable[%ti] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        *_either(both, "func.call @o2m_{}_of_rows", f"%left, {a}, %table, %m, %ktable, %ks, %run, %fa, %za", _ROWS_TYPES),
-    ]
-    if tail is None:
-        given = f"%left, %table, %m, {b}, {columns}, {c}, %bytes, %add, %za"
-        lines += _either(both, "func.call @o2m_products_{}", given, _PRODUCTS_TYPES)
-    else:
-        lines += _blocks(unit, both, b, columns, batch)
-        given = ", ".join(["%block, %row, %m, %j, %nh", columns, *(f"%t{i}" for i in range(len(tail.types)))])
-        lines += [f"func.call @{tail.name}({given}) : ({', '.join(['!llvm.ptr', *['i64'] * 5, *tail.types])}) -> ()", "}"]
-    lines += [
-        "}",
+        f"func.call @{threads.spread_name(part)}({given}) : ({types}) -> ()",
         *["}"] * kind.batches,
         *(f"func.call @o2m_free(%ctx, %{name}) : (!llvm.ptr, !llvm.ptr) -> ()" for name in freed),
     ]
     return "\n".join([*lines, "return", "}"])
 
 
+def _shares(kind: Kind, columns: str) -> list[str]:
+    """``%step`` rows and ``%span`` columns of a turn, ``%groups`` of columns, ``%turns`` and the ``%work`` of one; ``%left``.
+
+    Rows are shared out evenly, for each turn reads its packed columns again, and among threads if there are enough;
+    columns are only where turns over rows are fewer than threads, for rows are packed again for each group.
+    """
+    return [
+        "%positive = arith.maxsi %bytes, %two : i64",
+        f"%target = arith.constant {_ROWS_BYTES} : i64",
+        "%fit = arith.divui %target, %positive : i64",
+        "%tiles_fit = arith.divui %fit, %height : i64",
+        "%some = arith.maxsi %tiles_fit, %one : i64",
+        "%fitting = arith.muli %some, %height : i64",
+        f"%at_once = arith.constant {MOST_ROWS} : i64",
+        f"%limit = {'arith.maxsi %fitting, %one' if kind.tail is None else 'arith.minsi %fitting, %at_once'} : i64",
+        "%at_least = arith.maxsi %ms, %one : i64",
+        f"%few = arith.constant {_FEWEST_TILES} : i64",
+        "%fewest = arith.muli %height, %few : i64",
+        "%fair = arith.ceildivsi %at_least, %threads : i64",
+        "%shared = arith.maxsi %fair, %fewest : i64",
+        "%most_rows = arith.minsi %limit, %shared : i64",
+        "%row_turns = arith.ceildivsi %at_least, %most_rows : i64",
+        "%even = arith.ceildivsi %at_least, %row_turns : i64",
+        "%tiles = arith.ceildivsi %even, %height : i64",
+        "%step = arith.muli %tiles, %height : i64",
+        "%most = arith.minsi %step, %ms : i64",
+        f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
+        f"%column_blocks = arith.ceildivsi {columns}, %block_columns : i64",
+        "%over_rows = arith.ceildivsi %ms, %step : i64",
+        "%enough = arith.cmpi sge, %over_rows, %threads : i64",
+        "%wanted = arith.select %enough, %one, %threads : i64",
+        "%blocks_each = arith.ceildivsi %column_blocks, %wanted : i64",
+        "%some_blocks = arith.maxsi %blocks_each, %one : i64",
+        "%span = arith.muli %some_blocks, %block_columns : i64",
+        f"%found = arith.ceildivsi {columns}, %span : i64",
+        "%groups = arith.maxsi %found, %one : i64",
+        "%turns = arith.muli %over_rows, %groups : i64",
+        f"%fraction = arith.constant {_PRODUCTS} : i64",
+        "%each = arith.muli %most, %span : i64",
+        "%products = arith.muli %each, %ks : i64",
+        "%work = arith.divui %products, %fraction : i64",
+        "%size = arith.muli %most, %bytes : i64",
+        "%sizes = arith.muli %size, %threads : i64",
+        "%left = func.call @o2m_alloc(%ctx, %sizes) : (!llvm.ptr, i64) -> !llvm.ptr",
+    ]
+
+
 def _form(unit: VectorUnit, kind: Kind) -> list[str]:
     """``%bytes`` of a packed row; of packed columns ``%are_fours``, ``%matrix`` (bytes of a batch) and where they begin."""
     if not kind.packed:
-        return ["%matrix = arith.constant 1 : i64", "%bytes = arith.addi %paired, %none : i64"]
+        no = "%are_fours = arith.constant false"
+        return ["%matrix = arith.constant 1 : i64", "%bytes = arith.addi %paired, %none : i64", no]
     return [
         *header_word("%form", "%b", 0),
         *header_word("%matrix", "%b", 1),
@@ -225,36 +222,6 @@ def _form(unit: VectorUnit, kind: Kind) -> list[str]:
         "%steps = arith.ceildivsi %ks, %four : i64",
         "%rounded = arith.muli %steps, %four : i64",
         "%bytes = arith.select %are_fours, %rounded, %paired : i64",
-    ]
-
-
-_ROWS_TYPES = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64, i8, i16"
-_PRODUCTS_TYPES = "!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr, i64, i1, i16"
-
-
-def _either(both: bool, function: str, given: str, types: str) -> list[str]:
-    """The call of a function for fours or for pairs."""
-    calls = [f"{function.format(form)}({given}) : ({types}) -> ()" for form in ("fours", "pairs")]
-    return ["scf.if %are_fours {", calls[0], "} else {", calls[1], "}"] if both else calls[1:]
-
-
-def _blocks(unit: VectorUnit, both: bool, b: str, columns: str, batch: str) -> list[str]:
-    """The loop over blocks of columns of some rows, whose sums go to %block; it stays open for the tail."""
-    head = f"%head = arith.constant {4 * unit.columns} : i64"
-    return [
-        f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
-        "%panel_pairs = arith.muli %bytes, %width : i64",
-        *([head, "%panel_fours = arith.addi %panel_pairs, %head : i64"] if both else []),
-        f"%panel_bytes = arith.{'select %are_fours, %panel_fours, %panel_pairs' if both else 'addi %panel_pairs, %none'} : i64",
-        f"%before = arith.muli {batch}, %ms : i64",
-        "%row = arith.addi %before, %i : i64",
-        f"scf.for %j = %none to {columns} step %block_columns : i64 {{",
-        f"%nleft = arith.subi {columns}, %j : i64",
-        "%nh = arith.minsi %nleft, %block_columns : i64",
-        "%panel = arith.divui %j, %width : i64",
-        "%jfar = arith.muli %panel, %panel_bytes : i64",
-        f"%bj = llvm.getelementptr {b}[%jfar] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-        *_either(both, "func.call @o2m_products_{}", "%left, %table, %m, %bj, %nh, %block, %bytes, %add, %za", _PRODUCTS_TYPES),
     ]
 
 

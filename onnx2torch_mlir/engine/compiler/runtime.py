@@ -36,6 +36,12 @@ DECLARATIONS = """
   llvm.func @free(!llvm.ptr)
 """
 
+SIGNATURES = """
+  func.func private @o2m_alloc(!llvm.ptr, i64) -> !llvm.ptr
+  func.func private @o2m_free(!llvm.ptr, !llvm.ptr)
+"""
+"""What text that calls these routines has to declare where it is parsed by itself."""
+
 
 def _field(name: str, base: str, index: int) -> str:
     return f"%{name} = llvm.getelementptr {base}[{index}] : (!llvm.ptr) -> !llvm.ptr, i64"

@@ -17,6 +17,11 @@ def product(name: str, factors: Sequence[str]) -> str:
     return "\n".join([*lines, f"%{name} = arith.muli {found}, %one : i64"])
 
 
+def declared(arguments: Sequence[tuple[str, str]]) -> str:
+    """Text of a function's arguments, given as names and types."""
+    return ", ".join(f"{name}: {type_}" for name, type_ in arguments)
+
+
 def task_name(name: str) -> str:
     """The function that calls ``name`` for a part of a job's items."""
     return f"{name}_task"

@@ -1,0 +1,136 @@
+"""Turns over rows and groups of columns of a product of bytes: rows are packed, meet packed columns, and sums their tail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx2torch_mlir.engine.compiler import threads
+from onnx2torch_mlir.engine.compiler.contraction_driver import BLOCK_COLUMNS, Tail
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+
+MOST_ROWS = 192
+"""The most rows whose sums a tail meets at once."""
+BLOCK_BYTES = 4 * MOST_ROWS * BLOCK_COLUMNS
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How many dims of each kind a contraction has.
+
+    ``columns`` is 0 where the right operand is already packed. ``zeros``: whether columns have zero points of their own.
+    ``tail`` follows the sums, whose columns are one dim then.
+    """
+
+    batches: int
+    rows: int
+    columns: int
+    sums: int
+    zeros: bool
+    tail: Tail | None = None
+
+    @property
+    def packed(self) -> bool:
+        """Whether the right operand is already packed."""
+        return self.columns == 0
+
+    @property
+    def name(self) -> str:
+        """The function of this kind."""
+        tail = "" if self.tail is None else f"_{self.tail.name}"
+        return f"o2m_contract_i8_{self.batches}_{self.rows}_{self.columns}_{self.sums}_{int(self.zeros)}{tail}"
+
+    def arguments(self) -> list[str]:
+        """The names of the i64 arguments, after `HEAD`'s: counts and byte strides (of a, b and the result, c)."""
+        found = [f"{letter}{i}" for i in range(self.batches) for letter in ("bn", "ba", "bb", "bc")]
+        found += [f"{letter}{i}" for i in range(self.rows) for letter in ("mn", "ma", "mc")]
+        found += ["n"] if self.packed else [f"{letter}{i}" for i in range(self.columns) for letter in ("nn", "nb")]
+        found += [f"{letter}{i}" for i in range(self.sums) for letter in ("kn", "ka", "kb")]
+        return [*found, "run"]
+
+
+def of_turns(kind: Kind) -> list[tuple[str, str]]:
+    """What the turns of one batch are computed from: names and types."""
+    pointers = [(f"%{name}", "!llvm.ptr") for name in ("a", "b", "c", "mtable", "ktable", "left", "block")]
+    flags = [("%add", "i1"), ("%are_fours", "i1"), ("%fa", "i8"), ("%za", "i16")]
+    words = [(f"%{name}", "i64") for name in ("ms", "ks", "ns", "run", "bytes", "step", "span", "groups", "batch")]
+    return [*pointers, *flags, *words, *of_tail(kind)]
+
+
+def of_tail(kind: Kind) -> list[tuple[str, str]]:
+    """What the tail takes besides the sums: names and types."""
+    return [] if kind.tail is None else [(f"%t{i}", type_) for i, type_ in enumerate(kind.tail.types)]
+
+
+def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
+    """Turns ``begin`` to ``end``: rows are packed, and meet a group of columns; the groups of the same rows are neighbours."""
+    both, tail = kind.packed and unit.multiplies_pairs, kind.tail
+    # Then only the packed weight says if bytes are multiplied in fours or in pairs.
+    head = f"%head = arith.constant {4 * unit.columns} : i64"
+    lines = [
+        f"func.func private @{part}({threads.declared(of_turns(kind))}, {threads.RANGE}) {{",
+        "%one = arith.constant 1 : i64",
+        "%two = arith.constant 2 : i64",
+        f"%width = arith.constant {unit.columns} : i64",
+        f"%block_bytes = arith.constant {BLOCK_BYTES} : i64",
+        "%most = arith.minsi %step, %ms : i64",
+        "%size = arith.muli %most, %bytes : i64",
+        "%left_far = arith.muli %worker, %size : i64",
+        "%own = llvm.getelementptr %left[%left_far] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "%block_far = arith.muli %worker, %block_bytes : i64",
+        "%sums = llvm.getelementptr %block[%block_far] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "%panel_pairs = arith.muli %bytes, %width : i64",
+        *([head, "%panel_fours = arith.addi %panel_pairs, %head : i64"] if both else []),
+        f"%panel_bytes = arith.{'select %are_fours, %panel_fours, %panel_pairs' if both else 'muli %panel_pairs, %one'} : i64",
+        "%before = arith.muli %batch, %ms : i64",
+        "scf.for %t = %begin to %end step %one : i64 {",
+        "%turn = arith.divui %t, %groups : i64",
+        "%group = arith.remui %t, %groups : i64",
+        "%i = arith.muli %turn, %step : i64",
+        "%rest = arith.subi %ms, %i : i64",
+        "%m = arith.minsi %rest, %step : i64",
+        "%ti = arith.muli %i, %two : i64",
+        "%table = llvm.getelementptr %mtable[%ti] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        *_either(both, "func.call @o2m_{}_of_rows", "%own, %a, %table, %m, %ktable, %ks, %run, %fa, %za", _ROWS_TYPES),
+        "%first = arith.muli %group, %span : i64",
+        "%after = arith.addi %first, %span : i64",
+        "%last = arith.minsi %after, %ns : i64",
+    ]
+    place = [
+        "%panel = arith.divui %j, %width : i64",
+        "%jfar = arith.muli %panel, %panel_bytes : i64",
+        "%bj = llvm.getelementptr %b[%jfar] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+    ]
+    if tail is None:
+        given = "%own, %table, %m, %bj, %nh, %cj, %bytes, %add, %za"
+        lines += [
+            "%j = arith.muli %first, %one : i64",
+            "%nh = arith.subi %last, %first : i64",
+            *place,
+            "%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
+            *_either(both, "func.call @o2m_products_{}", given, _PRODUCTS_TYPES),
+        ]
+    else:
+        to_tail = ", ".join(["%sums, %row, %m, %j, %nh, %ns", *(name for name, _ in of_tail(kind))])
+        given = "%own, %table, %m, %bj, %nh, %sums, %bytes, %add, %za"
+        lines += [
+            f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
+            "%row = arith.addi %before, %i : i64",
+            "scf.for %j = %first to %last step %block_columns : i64 {",
+            "%nleft = arith.subi %last, %j : i64",
+            "%nh = arith.minsi %nleft, %block_columns : i64",
+            *place,
+            *_either(both, "func.call @o2m_products_{}", given, _PRODUCTS_TYPES),
+            f"func.call @{tail.name}({to_tail}) : ({', '.join(['!llvm.ptr', *['i64'] * 5, *tail.types])}) -> ()",
+            "}",
+        ]
+    return "\n".join([*lines, "}", "return", "}"])
+
+
+_ROWS_TYPES = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64, i8, i16"
+_PRODUCTS_TYPES = "!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr, i64, i1, i16"
+
+
+def _either(both: bool, function: str, given: str, types: str) -> list[str]:
+    """The call of a function for fours or for pairs."""
+    calls = [f"{function.format(form)}({given}) : ({types}) -> ()" for form in ("fours", "pairs")]
+    return ["scf.if %are_fours {", calls[0], "} else {", calls[1], "}"] if both else calls[1:]
