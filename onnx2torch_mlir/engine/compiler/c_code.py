@@ -119,7 +119,7 @@ class Fragment:
 
     def __str__(self) -> str:
         declarations = [text for name, text in self._declared.items() if name not in self._defined]
-        return "\n".join(["module {", *declarations, *self._parts, "}"])
+        return "\n".join([*declarations, *self._parts])
 
     @contextmanager
     def function(

@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.engine.ahead_of_time import interface as c
 from onnx2torch_mlir.engine.ahead_of_time.interface import Interface
-from onnx2torch_mlir.engine.compiler import c_outputs, c_pool, processor
+from onnx2torch_mlir.engine.compiler import c_outputs, c_pool, processor, walks
 from onnx2torch_mlir.engine.compiler.arguments import words_read
 from onnx2torch_mlir.engine.compiler.c_code import POINTER, Fragment, Function, Value
 from onnx2torch_mlir.engine.compiler.c_errors import fail, given_error
@@ -31,12 +31,7 @@ _CONTEXT_ROOM = CONTEXT_BYTES + 64
 
 def append(module: ir.Module, interface: Interface, messages: Sequence[str], packed: int) -> None:
     """Add the functions to a module in the LLVM dialect that has the entry, which becomes internal."""
-    fragment = ir.Module.parse(str(_Writer(interface, messages, packed).fragment), context=module.context)
-    known = {symbol(operation.operation) for operation in module.body.operations if "sym_name" in operation.attributes}
-    for operation in list(fragment.body.operations):
-        if symbol(operation.operation) not in known:
-            operation.operation.detach_from_parent()
-            module.body.append(operation)
+    walks.append(module, str(_Writer(interface, messages, packed).fragment))
     for function in functions(module):
         if symbol(function) in (ENTRY, WORKER, STOPPER, "_mlir_ciface_main"):
             function.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")

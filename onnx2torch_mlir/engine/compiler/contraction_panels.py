@@ -15,7 +15,7 @@ def _list(names: list[str]) -> str:
 
 
 def rows(count: int) -> str:
-    """@o2m_rows_N(table, counts and the two strides of each dim): the two offsets of each row, outer dims first."""
+    """@o2m_rows_N(table, counts and the two strides of each dim): the two offsets of each place, outer dims first."""
     names = [f"{letter}{i}" for i in range(count) for letter in ("mn", "ma", "mc")]
     lines = [f"func.func private @o2m_rows_{count}(%table: !llvm.ptr{', ' * bool(names)}{_list(names)}) {{"]
     lines += ["%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64"]

@@ -18,7 +18,7 @@ from onnx2torch_mlir.engine.compiler.arguments import load_word
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of, where
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import functions, nested, pointer, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, functions, nested, pointer, symbol
 from onnx2torch_mlir.engine.layout import Packing
 
 _BYTES = 4
@@ -69,11 +69,7 @@ def replace(
         texts.append(contraction_driver.functions_for(unit, program.kinds))
         texts += {kind.tail.declaration for kind in program.kinds if kind.tail is not None}
         declared = threads.SIGNATURES + runtime.SIGNATURES
-        fragment = ir.Module.parse("module {" + declared + "\n".join(texts) + "}", context=module.context)
-        for operation in list(fragment.body.operations):
-            if len(operation.operation.regions[0].blocks):
-                operation.operation.detach_from_parent()
-                module.body.append(operation)
+        append(module, declared + "\n".join(texts))
     return program.packings
 
 

@@ -19,7 +19,7 @@ from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fi
 from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction, Side, known_number, match
 from onnx2torch_mlir.engine.compiler.integer_turns import Kind
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import functions, is_memref, nested, pointer, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, functions, is_memref, nested, pointer, symbol
 from onnx2torch_mlir.engine.layout import Packing
 
 _FEW_ROWS = 4
@@ -61,11 +61,7 @@ def replace(
         declared = threads.SIGNATURES + runtime.SIGNATURES
         text = integer_driver.functions_for(of_host(), program.kinds)
         text += "".join({f"\n{kind.tail.declaration}" for kind in program.kinds if kind.tail is not None})
-        fragment = ir.Module.parse("module {" + declared + text + "}", context=module.context)
-        for operation in list(fragment.body.operations):
-            if len(operation.operation.regions[0].blocks):
-                operation.operation.detach_from_parent()
-                module.body.append(operation)
+        append(module, declared + text)
     return program.packings
 
 

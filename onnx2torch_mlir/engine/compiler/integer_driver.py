@@ -7,7 +7,7 @@ part, so that a panel's part does.
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import byte_tile, integer_packing, integer_tile, threads
+from onnx2torch_mlir.engine.compiler import byte_tile, contraction_panels, integer_packing, integer_tile, threads
 from onnx2torch_mlir.engine.compiler.coded_columns import header_word
 from onnx2torch_mlir.engine.compiler.contraction_driver import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.integer_products import products
@@ -33,7 +33,7 @@ HEAD = (
 def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
     """The texts of the functions of ``kinds`` and of all that they call."""
     counts = {count for kind in kinds for count in (kind.rows, kind.columns, kind.sums)}
-    texts = [_places(count) for count in sorted(counts)]
+    texts = [contraction_panels.rows(count) for count in sorted(counts)]
     texts += [integer_tile.tile(unit, rows) for rows in range(1, unit.rows + 1)]
     texts += [integer_packing.rows(wide=True), integer_packing.columns(unit), products(unit, fours=False)]
     if unit.multiplies_pairs and any(kind.packed for kind in kinds):
@@ -47,34 +47,6 @@ def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
 
 def _list(names: list[str]) -> str:
     return ", ".join(f"%{name}: i64" for name in names)
-
-
-def _places(count: int) -> str:
-    """@o2m_places_N(table, counts and the two strides of each dim): the two offsets of each place, outer dims first."""
-    names = [f"{letter}{i}" for i in range(count) for letter in ("n", "a", "b")]
-    lines = [f"func.func private @o2m_places_{count}(%table: !llvm.ptr{', ' * bool(names)}{_list(names)}) {{"]
-    lines += ["%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64"]
-    place, one, other = "%table", "%none", "%none"
-    for i in range(count):
-        lines += [
-            f"%r{i} = scf.for %i{i} = %none to %n{i} step %one iter_args(%t{i} = {place}) -> (!llvm.ptr) : i64 {{",
-            f"%fx{i} = arith.muli %i{i}, %a{i} : i64",
-            f"%fy{i} = arith.muli %i{i}, %b{i} : i64",
-            f"%x{i} = arith.addi {one}, %fx{i} : i64",
-            f"%y{i} = arith.addi {other}, %fy{i} : i64",
-        ]
-        place, one, other = f"%t{i}", f"%x{i}", f"%y{i}"
-    lines += [
-        f"llvm.store {one}, {place} : i64, !llvm.ptr",
-        f"%second = llvm.getelementptr {place}[1] : (!llvm.ptr) -> !llvm.ptr, i64",
-        f"llvm.store {other}, %second : i64, !llvm.ptr",
-        f"%next = llvm.getelementptr {place}[2] : (!llvm.ptr) -> !llvm.ptr, i64",
-    ]
-    after = "%next"
-    for i in reversed(range(count)):
-        lines += [f"scf.yield {after} : !llvm.ptr", "}"]
-        after = f"%r{i}"
-    return "\n".join([*lines, "return", "}"])
 
 
 def _contract(unit: VectorUnit, kind: Kind) -> str:
@@ -255,7 +227,7 @@ def _table(letter: str, dims: int, count: str, strides: tuple[str, str]) -> list
         f"%{letter}s = arith.addi %{letter}s_{dims}, %none : i64",
         f"%{letter}size = arith.muli %{letter}s, %entry : i64",
         f"%{letter}table = func.call @o2m_alloc(%ctx, %{letter}size) : (!llvm.ptr, i64) -> !llvm.ptr",
-        f"func.call @o2m_places_{dims}({given}) : ({', '.join(['!llvm.ptr'] + ['i64'] * 3 * dims)}) -> ()",
+        f"func.call @o2m_rows_{dims}({given}) : ({', '.join(['!llvm.ptr'] + ['i64'] * 3 * dims)}) -> ()",
     ]
 
 

@@ -6,8 +6,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import llvm
 
 from onnx2torch_mlir.engine.compiler import runtime
-from onnx2torch_mlir.engine.compiler.walks import functions, symbol
-from onnx2torch_mlir.engine.layout import ENTRY, STOPPER, WORKER
+from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol
+from onnx2torch_mlir.engine.layout import STOPPER, WORKER
 
 _NOINLINE_PREFIXES = ("o2m_",)
 
@@ -39,11 +39,7 @@ def finish(module: ir.Module, noalias: dict[str, list[int]], words: int, result_
             function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
         if name == "main":
             _use_own_memory(function)
-    fragment = ir.Module.parse("module {" + runtime.entry(words, result_words) + "}", context=module.context)
-    for operation in list(fragment.body.operations):
-        if symbol(operation.operation) == ENTRY:
-            operation.operation.detach_from_parent()
-            module.body.append(operation)
+    append(module, runtime.entry(words, result_words))
 
 
 def _use_own_memory(main: ir.Operation) -> None:

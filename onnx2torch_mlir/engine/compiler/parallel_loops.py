@@ -10,7 +10,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf
 
 from onnx2torch_mlir.engine.compiler import threads as runtime
-from onnx2torch_mlir.engine.compiler.walks import functions, nested, pointer, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, functions, nested, pointer, symbol
 
 SERIAL = "o2m.serial"
 """The attribute of a kernel whose turns may depend on each other, whatever its loops say."""
@@ -73,7 +73,7 @@ def share(module: ir.Module, exclusive: dict[str, list[int]]) -> dict[str, list[
             texts.append(runtime.spread(part, [str(type_) for type_ in types]))
             texts.append(f"func.func private @{part}({', '.join([*map(str, types), 'i64', 'i64', 'i64'])})")
     _give_context(module, {name.removesuffix(_RANGE) for name in found})
-    _append(module, runtime.SIGNATURES + "\n".join(texts))
+    append(module, runtime.SIGNATURES + "\n".join(texts))
     for function in functions(module):
         for operation in list(nested(function)):
             if _is_worker(operation):
@@ -81,14 +81,6 @@ def share(module: ir.Module, exclusive: dict[str, list[int]]) -> dict[str, list[
                     operation.results[0].replace_all_uses_with(_index(0))
                 operation.erase()
     return found
-
-
-def _append(module: ir.Module, text: str) -> None:
-    fragment = ir.Module.parse("module {" + text + "}", context=module.context)
-    for view in list(fragment.body.operations):
-        if len(view.operation.regions[0].blocks):
-            view.operation.detach_from_parent()
-            module.body.append(view)
 
 
 def _loop_of(kernel: ir.Operation) -> ir.Operation | None:

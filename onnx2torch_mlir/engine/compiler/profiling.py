@@ -15,7 +15,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, memref
 
 from onnx2torch_mlir.engine.compiler.loop_order import iterators
-from onnx2torch_mlir.engine.compiler.walks import functions, i64, nested, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, functions, i64, nested, symbol
 from onnx2torch_mlir.engine.layout import PROFILE, PROFILE_EVENT, PROFILE_HEADER, PROFILE_SITE
 
 _MARK = "o2m.mark"
@@ -117,10 +117,7 @@ def mark(module: ir.Module) -> Marks:
 def measure(module: ir.Module, marks: Marks) -> list[str]:
     """Put the clocks around what became of the marked operations, and around loops without any; the sites' nodes, by number."""
     main = _main(module)
-    fragment = ir.Module.parse("module {" + _FUNCTIONS + "}", context=module.context)
-    for operation in list(fragment.body.operations):
-        operation.operation.detach_from_parent()
-        module.body.append(operation)
+    append(module, _FUNCTIONS)
     clocks = _Clocks(main.regions[0].blocks[0].arguments[0], marks)
     for block in main.regions[0].blocks:
         clocks.through(block)

@@ -41,7 +41,7 @@ from onnx2torch_mlir.engine.compiler import (
     vector_math,
     windows,
 )
-from onnx2torch_mlir.engine.compiler.walks import functions, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol
 from onnx2torch_mlir.engine.derived import Derived
 from onnx2torch_mlir.engine.layout import ENTRY, Packing
 from onnx2torch_mlir.engine.options import Options
@@ -153,8 +153,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         call_context, places = arguments.pack(module)
         messages = assertions.replace_assertions(module, call_context)
         memory.free_buffers(module, call_context)
-        _append(module, runtime.DECLARATIONS + runtime.FUNCTIONS + pool_code.DECLARATIONS + pool_code.FUNCTIONS)
-        _append(module, parallel_loops.DECLARATIONS)
+        append(module, runtime.DECLARATIONS + runtime.FUNCTIONS + pool_code.DECLARATIONS + pool_code.FUNCTIONS)
+        append(module, parallel_loops.DECLARATIONS)
     times.stage("memory")
     passes.run(module, "generalization", passes.GENERALIZE, diagnostics)
     with passes.findings_of("float conversions", diagnostics):
@@ -200,13 +200,6 @@ def _protect_arguments(module: ir.Module) -> None:
     count = len(main.regions[0].blocks[0].arguments)
     unwritable = ir.DictAttr.get({"bufferization.writable": ir.BoolAttr.get(False)})
     main.attributes["arg_attrs"] = ir.ArrayAttr.get([unwritable] * count)
-
-
-def _append(module: ir.Module, text: str) -> None:
-    fragment = ir.Module.parse("module {" + text + "}")
-    for operation in list(fragment.body.operations):
-        operation.operation.detach_from_parent()
-        module.body.append(operation)
 
 
 def _generate(module: ir.Module, level: int, entry: str) -> bytes:

@@ -35,6 +35,16 @@ def functions(module: ir.Module) -> list[ir.Operation]:
     ]
 
 
+def append(module: ir.Module, text: str) -> None:
+    """Put the functions of ``text`` at the end of the module, but for those that it has: text may declare what it calls."""
+    fragment = ir.Module.parse("module {" + text + "}", context=module.context)
+    known = {symbol(view.operation) for view in module.body.operations if "sym_name" in view.operation.attributes}
+    for view in list(fragment.body.operations):
+        if symbol(view.operation) not in known:
+            view.operation.detach_from_parent()
+            module.body.append(view)
+
+
 def symbol(operation: ir.Operation) -> str:
     """The symbol that the operation defines."""
     return str(ir.StringAttr(operation.attributes["sym_name"]).value)

@@ -20,7 +20,7 @@ from onnx2torch_mlir.engine.compiler.contraction_sizes import filled_before, num
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, origin
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import functions, i64, is_memref, nested, pointer, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, functions, i64, is_memref, nested, pointer, symbol
 from onnx2torch_mlir.engine.compiler.window_code import code_of
 from onnx2torch_mlir.engine.compiler.window_tile import MOST_PLACES, Body, Input, Tail, Window
 from onnx2torch_mlir.engine.layout import Packing
@@ -97,11 +97,7 @@ def replace(module: ir.Module, weights: dict[int, int], words: int, packings: Se
     if program.windows:
         functions_ = [window.text(uses.name, uses.places, masked=uses.masked) for window, uses in program.windows.items()]
         text = "\n".join(functions_)
-        fragment = ir.Module.parse("module {" + threads.SIGNATURES + text + "}", context=module.context)
-        for operation in list(fragment.body.operations):
-            if len(operation.operation.regions[0].blocks):
-                operation.operation.detach_from_parent()
-                module.body.append(operation)
+        append(module, threads.SIGNATURES + text)
     return program.packings
 
 
