@@ -32,11 +32,12 @@ def test_dynamic_views_are_right_at_every_size_after_upstreams_own_lowering():
 
 
 def test_programs_with_unbacked_symbols_are_right_at_every_size():
+    torch.manual_seed(0)
     exported = built_attention()
     module = to_torch(exported)
     cases = [[torch.randn(batch, length, 64), torch.randn(batch, length, 64)] for batch, length in SIZES]
     for (x, y), (result, sizes) in zip(cases, run_upstream(module, cases), strict=True):
-        np.testing.assert_allclose(result, exported.module()(x, y)[0].numpy(), atol=1e-4)
+        np.testing.assert_allclose(result, exported.module()(x, y)[0].numpy(), rtol=1e-4, atol=1e-4)
         assert sizes.tolist() == [len(x), 2 * x.shape[1]]
 
 
