@@ -1,78 +1,19 @@
 """Sums of products of any shape: tables of rows, packed columns, and the loops around register tiles, on several threads.
 
-The functions take every size and stride at run time (strides in bytes), so one of each kind serves all contractions of a
-program. Dims are of four kinds: *batches* move all three operands; *rows* the left operand and the result; *columns* the right
-operand and, densely, the result; *segments* (all that is summed up) the left operand, densely in the innermost, and the right.
+The functions take every size and stride at run time (strides in bytes), so one of each kind (contraction_kinds.py) serves all
+contractions of a program.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onnx2torch_mlir.engine.compiler import coded_columns, column_packing, contraction_panels, threads
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, Kind
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
-BLOCK_ROWS = 96
-BLOCK_COLUMNS = 64
-"""Sums that are computed before their tail is: they have to stay in the first-level cache. Blocks are what threads share."""
 
 _PRODUCTS = 8
 """Products and sums that take as long as one operation on an element elsewhere (threads.py)."""
-
-
-@dataclass(frozen=True)
-class Tail:
-    """A function of a block of sums (contraction_tails.py), and the types of what it takes besides the block.
-
-    The block is a pointer to the sums, of which rows are `BLOCK_COLUMNS` apart, its first row and how many there are, its
-    first column and how many there are, and the number of all columns.
-    """
-
-    name: str
-    types: tuple[str, ...]
-
-    @property
-    def declaration(self) -> str:
-        """The function without its body."""
-        return f"func.func private @{self.name}({', '.join(['!llvm.ptr', *['i64'] * 5, *self.types])})"
-
-
-@dataclass(frozen=True)
-class Kind:
-    """How many dims of each kind a contraction has, and what follows it.
-
-    ``segments`` are those of the left operand, of which each may stand for several; ``unpacked`` are those of the right
-    operand, 0 where it is already packed, with ``codes`` as codes of a few bits.
-    """
-
-    batches: int
-    rows: int
-    segments: int
-    unpacked: int
-    tail: Tail | None = None
-    codes: bool = False
-
-    @property
-    def packed(self) -> bool:
-        """Whether the right operand is already packed."""
-        return self.unpacked == 0
-
-    @property
-    def name(self) -> str:
-        """The function of this kind."""
-        tail = "" if self.tail is None else f"_{self.tail.name}"
-        right = "codes" if self.codes else str(self.unpacked)
-        return f"o2m_contract_f32_{self.batches}_{self.rows}_{self.segments}_{right}{tail}"
-
-    def arguments(self) -> list[str]:
-        """The names of the i64 arguments, after the context, the three pointers and ``add``."""
-        found = [f"{letter}{i}" for i in range(self.batches) for letter in ("bn", "ba", "bb", "bc")]
-        found += [f"{letter}{i}" for i in range(self.rows) for letter in ("mn", "ma", "mc")]
-        found += ["n"] if self.packed else ["n", "nb"]
-        found += [f"{letter}{i}" for i in range(self.segments) for letter in ("kn", "ka")]
-        found += [f"{letter}{i}" for i in range(self.unpacked) for letter in ("rn", "rb")]
-        return found
 
 
 def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, linalg, llvm
 
-from onnx2torch_mlir.engine.compiler.contraction_driver import BLOCK_COLUMNS, Tail
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
 from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes, parts, without_offset
 from onnx2torch_mlir.engine.compiler.kernels import captured, distinct, is_constant

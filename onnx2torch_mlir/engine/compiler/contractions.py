@@ -1,7 +1,7 @@
 """Sums of products of two operands become calls of the contraction driver, whatever their shape, layout or window.
 
 A ``linalg.generic`` on memrefs is taken if its body adds up products of float32 numbers and every operand's address is linear
-in the loops (contraction_match.py). Each loop is then a batch, a row, a column or a segment (contraction_driver.py) by the
+in the loops (contraction_match.py). Each loop is then a batch, a row, a column or a segment (contraction_kinds.py) by the
 operands it moves. What does not fit stays a loop nest. Weights are packed once, before the first call: `Packing` says how.
 """
 
@@ -15,6 +15,7 @@ from torch_mlir.dialects import arith, func
 
 from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_tails, register_tile, runtime, threads
 from onnx2torch_mlir.engine.compiler.arguments import load_word
+from onnx2torch_mlir.engine.compiler.contraction_kinds import Kind
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of, where
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
@@ -36,7 +37,7 @@ class Program:
     derived: int
     """The number of the first weight that is computed from others (derivation.py)."""
     tails: contraction_tails.Tails
-    kinds: set[contraction_driver.Kind] = field(default_factory=set)
+    kinds: set[Kind] = field(default_factory=set)
     packings: list[Packing] = field(default_factory=list)
     nests: list[ir.Operation] = field(default_factory=list)
     """What has not been looked at yet."""
@@ -133,7 +134,7 @@ def _emit(
     unpacked = 0 if packing is not None else len(found.segments)
     after, given_to_tail = (None, []) if tail is None else contraction_tails.build(tail, program.tails)
     codes = packing is not None and packing.codes
-    kind = contraction_driver.Kind(len(found.batches), len(found.rows), len(groups), unpacked, after, codes)
+    kind = Kind(len(found.batches), len(found.rows), len(groups), unpacked, after, codes)
     program.kinds.add(kind)
     words: list[ir.Value] = []
     for dim, step in zip(found.batches, batch_steps, strict=True):

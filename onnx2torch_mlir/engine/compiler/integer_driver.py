@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import byte_tile, contraction_panels, integer_packing, integer_tile, threads
 from onnx2torch_mlir.engine.compiler.coded_columns import header_word
-from onnx2torch_mlir.engine.compiler.contraction_driver import BLOCK_COLUMNS
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.integer_products import products
 from onnx2torch_mlir.engine.compiler.integer_turns import BLOCK_BYTES, MOST_ROWS, Kind, of_tail, of_turns, turns
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit

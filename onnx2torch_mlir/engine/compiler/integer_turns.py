@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnx2torch_mlir.engine.compiler import threads
-from onnx2torch_mlir.engine.compiler.contraction_driver import BLOCK_COLUMNS, Tail
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 MOST_ROWS = 192
