@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol, cast
 
 from torch_mlir import ir
@@ -9,7 +10,7 @@ from torch_mlir.dialects import arith, memref, scf
 
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import Access, coefficient
-from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, pointer, root_of, users
+from onnx2torch_mlir.engine.compiler.walks import constant_of, i64, is_memref, made_by, pointer, root_of, users
 
 
 class Measured(Protocol):
@@ -101,18 +102,17 @@ def weight_of(value: ir.Value, words: ir.Value, weights: dict[int, int]) -> int 
     ``words`` are those of the arguments, ``weights`` the number of each weight by the position of its pointer among them.
     """
     root = root_of(value)
-    if isinstance(root.owner, ir.Block) or root.owner.operation.name != "builtin.unrealized_conversion_cast":
+    cast_ = made_by(root, "builtin.unrealized_conversion_cast")
+    if cast_ is None:
         return None
-    value = root.owner.operation.operands[0]
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name == "llvm.insertvalue":
-        operation = value.owner.operation
-        inserted = operation.operands[1]
-        loaded = not isinstance(inserted.owner, ir.Block) and inserted.owner.operation.name == "llvm.load"
-        if inserted.type == pointer() and loaded:
-            place = inserted.owner.operation.operands[0]
-            if isinstance(place.owner, ir.Block):
+    value = cast_.operands[0]
+    while (operation := made_by(value, "llvm.insertvalue")) is not None:
+        loaded = made_by(operation.operands[1], "llvm.load")
+        if operation.operands[1].type == pointer() and loaded is not None:
+            place = loaded.operands[0]
+            gep = made_by(place)
+            if gep is None:
                 return weights.get(0) if place == words else None
-            gep = place.owner.operation
             if gep.name == "llvm.getelementptr" and gep.operands[0] == words and len(gep.operands) == 1:
                 (position,) = ir.DenseI32ArrayAttr(gep.attributes["rawConstantIndices"])
                 return weights.get(position)
@@ -155,12 +155,8 @@ def number_of_fill(generic: ir.Operation) -> ir.Value | None:
 
 
 def _is_zero(value: ir.Value | None) -> bool:
-    if value is None or isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return False
-    constant = value.owner.operation.attributes["value"]
-    if isinstance(constant, ir.IntegerAttr):
-        return bool(constant.value == 0)
-    return isinstance(constant, ir.FloatAttr) and constant.value == 0.0 and str(constant).startswith("0.0")
+    number = None if value is None else constant_of(value)
+    return number == 0 and math.copysign(1, number) > 0
 
 
 def where(condition: ir.Value, generic: ir.Operation, fill: ir.Operation | None) -> ir.InsertionPoint:

@@ -16,7 +16,7 @@ from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
 from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes, parts, without_offset
 from onnx2torch_mlir.engine.compiler.kernels import captured, distinct, is_constant
 from onnx2torch_mlir.engine.compiler.loop_order import Access, iterators
-from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, nested, pointer, root_of, touches_memory, users
+from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, made_by, nested, pointer, root_of, touches_memory, users
 
 _RESHAPES = ("memref.collapse_shape", "memref.expand_shape")
 
@@ -65,9 +65,9 @@ def follow(sums: Sums, fill: ir.Operation | None) -> Found | None:
     """The tail of ``sums``, whose result ``fill`` makes before."""
     generic = sums.generic
     root = root_of(sums.result)
-    if fill is None or isinstance(root.owner, ir.Block) or root.owner.operation.name != "memref.alloc":
+    buffer = made_by(root, "memref.alloc")
+    if fill is None or buffer is None:
         return None
-    buffer: ir.Operation = root.owner.operation
     if buffer.block != generic.block or not _is_in_order(sums):
         return None
     readers = _readers(root, {generic, fill})
@@ -191,8 +191,8 @@ def _needed(nest: ir.Operation, buffer: ir.Operation) -> list[ir.Value]:
 
 def _made_in(block: ir.Block, values: list[ir.Value]) -> list[ir.Operation]:
     """The operations of ``block`` that make the values."""
-    made = [value.owner.operation for value in values if not isinstance(value.owner, ir.Block)]
-    return list(dict.fromkeys(operation for operation in made if operation.block == block))
+    made = dict.fromkeys(made_by(value) for value in values)
+    return [operation for operation in made if operation is not None and operation.block == block]
 
 
 def _can_go_before(current: ir.Operation, generic: ir.Operation) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, iterators
-from onnx2torch_mlir.engine.compiler.walks import functions, nested
+from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
 from onnx2torch_mlir.engine.derived import OPERATIONS, TYPES, Step
 
 _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast")
@@ -91,7 +91,8 @@ class _Trace:
             if value in self.weights:
                 step: Step | None = ["weight", self.weights[value]]
             else:
-                step = None if isinstance(value.owner, ir.Block) else self._step(value.owner.operation)
+                made = made_by(value)
+                step = None if made is None else self._step(made)
             if step is None:
                 return None
             self.steps.append(step)
@@ -108,7 +109,7 @@ class _Trace:
         if operation.name == "tensor.extract_slice":
             return self._slice(operation, list(type_.shape))
         if operation.name == "linalg.fill":
-            value = _constant(operation.operands[0])
+            value = constant_of(operation.operands[0])
             return None if value is None else ["full", value, _element(type_), list(type_.shape)]
         if operation.name == "linalg.generic" and not any(iterators(operation)):
             return self._nest(operation)
@@ -146,7 +147,7 @@ class _Trace:
         """The step of a nest's operand, which may be a constant number."""
         if isinstance(value.type, ir.RankedTensorType):
             return self.of(value)
-        number = _constant(value)
+        number = constant_of(value)
         if number is None or str(value.type) not in TYPES:
             return None
         self.steps.append(["full", number, str(value.type), []])
@@ -185,7 +186,7 @@ class _Trace:
         for value in values:
             if value in numbers:
                 continue
-            number = _constant(value)
+            number = constant_of(value)
             if number is None or str(value.type) not in TYPES:
                 return False
             body.append(["arith.constant", [], str(value.type), number])
@@ -209,13 +210,6 @@ def _places(map_: ir.AffineMap) -> list[int] | None:
             return None
     moving = [place for place in places if place >= 0]
     return places if len(set(moving)) == len(moving) else None
-
-
-def _constant(value: ir.Value) -> int | float | None:
-    """The number of a scalar constant."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return None
-    return _detail(value.owner.operation)
 
 
 def _detail(operation: ir.Operation) -> Any:

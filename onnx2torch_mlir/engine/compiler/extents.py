@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
 
+from onnx2torch_mlir.engine.compiler.walks import constant_of, made_by
+
 Length: TypeAlias = "int | tuple[Any, ...]"
 """A number; ("value", a value of type index); or ("size", a memref, its axis)."""
 
@@ -16,9 +18,8 @@ def size_of(value: ir.Value, axis: int) -> Length:
     type_ = ir.MemRefType(value.type)
     if not type_.is_dynamic_dim(axis):
         return int(type_.shape[axis])
-    owner = value.owner
-    if not isinstance(owner, ir.Block):
-        operation = owner.operation
+    operation = made_by(value)
+    if operation is not None:
         varying = sum(type_.is_dynamic_dim(before) for before in range(axis))
         if operation.name == "memref.alloc":
             return _traced(operation.operands[varying])
@@ -26,15 +27,19 @@ def size_of(value: ir.Value, axis: int) -> Length:
             return _traced(operation.operands[1 + varying])
         if operation.name == "memref.cast":
             return size_of(operation.operands[0], axis)
+        if operation.name in ("memref.subview", "memref.reinterpret_cast"):
+            sizes = list(ir.DenseI64ArrayAttr(operation.attributes["static_sizes"]))
+            offsets = int(ir.DenseI32ArrayAttr(operation.attributes["operandSegmentSizes"])[1])
+            if len(sizes) == type_.rank:
+                return _traced(operation.operands[1 + offsets + varying])
     return ("size", value, axis)
 
 
 def _traced(value: ir.Value) -> Length:
-    owner = value.owner
-    if not isinstance(owner, ir.Block) and owner.operation.name == "memref.dim":
-        axis = owner.operation.operands[1].owner
-        if not isinstance(axis, ir.Block) and axis.operation.name == "arith.constant":
-            return size_of(owner.operation.operands[0], ir.IntegerAttr(axis.operation.attributes["value"]).value)
+    dim = made_by(value, "memref.dim")
+    axis = None if dim is None else constant_of(dim.operands[1])
+    if dim is not None and axis is not None:
+        return size_of(dim.operands[0], int(axis))
     return ("value", value)
 
 

@@ -17,7 +17,7 @@ from torch_mlir.dialects import linalg
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, interchange, iterators, substitute
 from onnx2torch_mlir.engine.compiler.order_propagation import RESHAPES
 from onnx2torch_mlir.engine.compiler.reshaped_nests import expand_inputs
-from onnx2torch_mlir.engine.compiler.walks import functions, nested
+from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
 
 _MOST_OPERATIONS = 64
 _MOST_INPUTS = 12
@@ -82,9 +82,10 @@ def _without_fills(generic: ir.Operation) -> ir.Operation:
 
 def _filled_with(value: ir.Value) -> ir.Value | None:
     """The number that all elements of a tensor are, if the text tells."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "linalg.fill":
+    fill = made_by(value, "linalg.fill")
+    if fill is None:
         return None
-    number: ir.Value = value.owner.operation.operands[0]
+    number: ir.Value = fill.operands[0]
     return number if number.type == ir.RankedTensorType(value.type).element_type else None
 
 
@@ -101,9 +102,9 @@ def read_in_place(module: ir.Module) -> None:
 def _read_before(consumer: ir.Operation, position: int) -> bool:
     """Read operand ``position`` from what its producer moves; whether there was such a producer."""
     value = consumer.operands[position]
-    if isinstance(value.owner, ir.Block) or not _only_moves(value.owner.operation):
+    producer = made_by(value)
+    if producer is None or not _only_moves(producer):
         return False
-    producer = value.owner.operation
     maps = _maps(consumer)
     maps[position] = _composed(_maps(producer), maps[position])[0]
     named = {e.position for map_ in maps for e in map_.results if isinstance(e, ir.AffineDimExpr)}
@@ -134,10 +135,8 @@ def _is_contraction(generic: ir.Operation) -> bool:
 def _fuse_one(consumer: ir.Operation) -> ir.Operation | None:
     """Take one producer into the consumer; the new consumer, or None if there is nothing to take."""
     for value in list(consumer.operands)[: _input_count(consumer)]:
-        if isinstance(value.owner, ir.Block):
-            continue
-        producer = value.owner.operation
-        if _fits(producer, consumer):
+        producer = made_by(value)
+        if producer is not None and _fits(producer, consumer):
             return _fused(producer, consumer)
     return None
 
@@ -180,10 +179,10 @@ def _scales_columns(producer: ir.Operation) -> bool:
     if not columns or any(last not in list(map_.results) for map_ in columns):
         return False
     source = producer.operands[whole[0]]
-    while not isinstance(source.owner, ir.Block) and source.owner.operation.name in RESHAPES:
-        source = source.owner.operation.operands[0]
-    made = None if isinstance(source.owner, ir.Block) else source.owner.operation
-    return made is None or made.name != "linalg.generic" or not any(iterators(made))
+    while (reshape := made_by(source, *RESHAPES)) is not None:
+        source = reshape.operands[0]
+    made = made_by(source, "linalg.generic")
+    return made is None or not any(iterators(made))
 
 
 def _reduces_rows(generic: ir.Operation) -> bool:

@@ -16,10 +16,10 @@ from torch_mlir.dialects import arith, func, llvm, memref
 from onnx2torch_mlir.engine.compiler import contraction_tails, integer_driver, integer_zeros, runtime, threads
 from onnx2torch_mlir.engine.compiler.arguments import load_word
 from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of, where
-from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction, Side, known_number, match
+from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction, Side, match
 from onnx2torch_mlir.engine.compiler.integer_turns import Kind
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import append, functions, is_memref, nested, pointer, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, constant_of, functions, is_memref, nested, pointer, symbol
 from onnx2torch_mlir.engine.layout import Packing
 
 _FEW_ROWS = 4
@@ -188,7 +188,7 @@ def _packing(found: IntegerContraction, program: _Program) -> Packing | None:
     side, access = found.right, found.operands[found.right.operand]
     value = found.generic.operands[side.operand]
     weight = weight_of(value, program.arguments, program.weights)
-    zero = 0 if side.zero is None else known_number(side.zero)
+    zero = 0 if side.zero is None else constant_of(side.zero)
     if weight is None or zero is None or side.number is not None or None in access.strides or len(found.columns) != 1:
         return None
     offset = ir.MemRefType(value.type).get_strides_and_offset()[1]
@@ -204,5 +204,5 @@ def _packing(found: IntegerContraction, program: _Program) -> Packing | None:
     if batches is None or columns is None or sums is None:
         return None
     return Packing(
-        weight, offset, of_host().columns, batches, columns[0], sums, zero, side.signed, fours=of_host().multiplies_pairs
+        weight, offset, of_host().columns, batches, columns[0], sums, int(zero), side.signed, fours=of_host().multiplies_pairs
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, origin
-from onnx2torch_mlir.engine.compiler.walks import is_memref
+from onnx2torch_mlir.engine.compiler.walks import constant_of, is_memref, made_by
 
 LARGEST = 255
 """The largest magnitude of a zero point that the driver takes."""
@@ -118,9 +118,8 @@ def _sides(generic: ir.Operation) -> tuple[Side, Side] | None:
 
 
 def _operands_of(value: ir.Value, name: str, block: ir.Block) -> list[ir.Value] | None:
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != name or value.owner.operation.block != block:
-        return None
-    return list(value.owner.operation.operands)
+    made = made_by(value, name)
+    return None if made is None or made.block != block else list(made.operands)
 
 
 def _side(value: ir.Value, block: ir.Block) -> Side | None:
@@ -137,7 +136,8 @@ def _side(value: ir.Value, block: ir.Block) -> Side | None:
             return Side(operand, signed)
         if zero in list(block.arguments):
             return Side(operand, signed, number=list(block.arguments).index(zero))
-        if isinstance(zero.owner, ir.Block) or zero.owner.operation.block != block:
+        made = made_by(zero)
+        if made is None or made.block != block:
             return Side(operand, signed, zero)
     return None
 
@@ -148,7 +148,7 @@ def _zeros_fit(found: IntegerContraction) -> bool:
     if named != set(range(2, found.out)):
         return False
     for side in (found.left, found.right):
-        constant = None if side.zero is None else known_number(side.zero)
+        constant = None if side.zero is None else constant_of(side.zero)
         if constant is not None and abs(constant) > LARGEST:
             return False
         if side.number is None:
@@ -159,14 +159,6 @@ def _zeros_fit(found: IntegerContraction) -> bool:
             if side is found.left or len(results) != 1 or dims != found.columns:
                 return False
     return True
-
-
-def known_number(value: ir.Value) -> int | None:
-    """The number of an integer constant."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return None
-    attribute = value.owner.operation.attributes["value"]
-    return int(ir.IntegerAttr(attribute).value) if isinstance(attribute, ir.IntegerAttr) else None
 
 
 def _ordered(sums: list[int], left: Access) -> list[int]:

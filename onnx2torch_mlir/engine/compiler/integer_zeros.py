@@ -9,8 +9,8 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf
 
-from onnx2torch_mlir.engine.compiler.integer_match import LARGEST, IntegerContraction, known_number
-from onnx2torch_mlir.engine.compiler.walks import is_memref, root_of
+from onnx2torch_mlir.engine.compiler.integer_match import LARGEST, IntegerContraction
+from onnx2torch_mlir.engine.compiler.walks import constant_of, is_memref, made_by, root_of
 
 _EXTENSIONS = ("arith.extsi", "arith.extui")
 
@@ -20,7 +20,7 @@ def unknown(found: IntegerContraction) -> list[ir.Value]:
     zeros = []
     for side in (found.left, found.right):
         zero = side.zero if side.number is None else found.generic.operands[side.number]
-        if zero is not None and known_number(zero) is None and not _is_byte(zero):
+        if zero is not None and constant_of(zero) is None and not _is_byte(zero):
             zeros.append(zero)
     return zeros
 
@@ -52,10 +52,10 @@ def fit(zeros: list[ir.Value]) -> ir.Value:
 
 def _is_byte(value: ir.Value) -> bool:
     """Whether a number, or all of a memref, was extended from a byte."""
-    if isinstance(value.owner, ir.Block):
+    operation = made_by(value)
+    if operation is None:
         return False
     if not is_memref(value.type):
-        operation = value.owner.operation
         if operation.name == "memref.load":
             return _is_byte(operation.operands[0])
         return operation.name in _EXTENSIONS and str(operation.operands[0].type) == "i8"
@@ -70,7 +70,7 @@ def _is_byte(value: ir.Value) -> bool:
                     writers.append(user)
             elif user.name not in ("memref.load", "memref.dealloc"):
                 return False
-    if isinstance(root_of(value).owner, ir.Block) or root_of(value).owner.operation.name != "memref.alloc" or len(writers) != 1:
+    if made_by(root_of(value), "memref.alloc") is None or len(writers) != 1:
         return False
     yielded = list(writers[0].regions[0].blocks[0].operations)[-1].operation.operands[0]
     return _is_byte(yielded)

@@ -24,7 +24,7 @@ from onnx2torch_mlir.engine.compiler.collapse import (
 from onnx2torch_mlir.engine.compiler.flatten import assemble, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
 from onnx2torch_mlir.engine.compiler.parallel_loops import SERIAL
-from onnx2torch_mlir.engine.compiler.walks import functions, i64, is_memref, nested, root_of, symbol
+from onnx2torch_mlir.engine.compiler.walks import functions, i64, is_memref, made_by, nested, root_of, symbol
 
 _PREFIX = "o2m_kernel_"
 
@@ -84,9 +84,9 @@ def relax_sums(generic: ir.Operation) -> None:
             continue
         operation.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<reassoc,contract>")
         for operand in operation.operands:
-            owner = operand.owner
-            if not isinstance(owner, ir.Block) and owner.operation.name == "arith.mulf":
-                owner.operation.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<contract>")
+            product = made_by(operand, "arith.mulf")
+            if product is not None:
+                product.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<contract>")
 
 
 @dataclass
@@ -249,14 +249,12 @@ def captured(generic: ir.Operation) -> list[ir.Value]:
 
 def is_constant(value: ir.Value) -> bool:
     """Whether the value is a constant scalar."""
-    owner = value.owner
-    return not isinstance(owner, ir.Block) and owner.operation.name in ("arith.constant", "complex.constant")
+    return made_by(value, "arith.constant", "complex.constant") is not None
 
 
 def _is_copied(value: ir.Value) -> bool:
     """Whether a function has its own: a constant, or memory for the time of a call."""
-    owner = value.owner
-    return is_constant(value) or (not isinstance(owner, ir.Block) and owner.operation.name == "memref.alloca")
+    return is_constant(value) or made_by(value, "memref.alloca") is not None
 
 
 def _alone(passed: list[ir.Value]) -> list[int]:
@@ -283,13 +281,9 @@ def distinct(one: ir.Value, other: ir.Value) -> bool:
 
 
 def _is_fresh(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "memref.alloc"
+    return made_by(value, "memref.alloc") is not None
 
 
 def _is_outside(value: ir.Value) -> bool:
-    owner = value.owner
     # Arguments of @main come as pointers and are assembled by a cast.
-    return not isinstance(owner, ir.Block) and owner.operation.name in (
-        "memref.get_global",
-        "builtin.unrealized_conversion_cast",
-    )
+    return made_by(value, "memref.get_global", "builtin.unrealized_conversion_cast") is not None

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from onnx2torch_mlir.engine.compiler.walks import made_by
+
 _SHORT = 8
 _ASSOCIATIVE = ("arith.addf", "arith.addi", "arith.mulf", "arith.muli", "arith.maximumf", "arith.minimumf")
 
@@ -109,14 +111,10 @@ def accumulations(generic: ir.Operation) -> list[ir.Operation]:
     running = list(block.arguments)[-len(terminator.operands) :]
     found = []
     for value, argument in zip(terminator.operands, running, strict=True):
-        owner = value.owner
-        if (
-            isinstance(owner, ir.Block)
-            or argument not in list(owner.operation.operands)
-            or len(list(argument.uses)) != 1
-        ):
+        made = made_by(value)
+        if made is None or argument not in list(made.operands) or len(list(argument.uses)) != 1:
             return []
-        found.append(owner.operation)
+        found.append(made)
     return found
 
 
@@ -189,9 +187,7 @@ def interchange(generic: ir.Operation, order: list[int]) -> None:
     maps = [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]
     generic.attributes["indexing_maps"] = ir.ArrayAttr.get(
         [
-            ir.AffineMapAttr.get(
-                ir.AffineMap.get(len(order), 0, [substitute(result, replaced) for result in map_.results])
-            )
+            ir.AffineMapAttr.get(ir.AffineMap.get(len(order), 0, [substitute(result, replaced) for result in map_.results]))
             for map_ in maps
         ]
     )

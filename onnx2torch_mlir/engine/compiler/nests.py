@@ -8,7 +8,7 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length, size_of
 from onnx2torch_mlir.engine.compiler.loop_order import accesses, coefficient, iterators
-from onnx2torch_mlir.engine.compiler.walks import is_memref, nested, root_of, touches_memory
+from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, nested, root_of, touches_memory
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,7 @@ def nest_of(generic: ir.Operation, equal: Equal) -> Nest | None:
 
 def _indices(value: ir.Value, results: tuple[ir.AffineExpr, ...]) -> tuple[ir.AffineExpr, ...] | None:
     """The indices in the buffer that ``value`` views, if it only adds or drops axes of size 1."""
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in (
-        "memref.expand_shape",
-        "memref.collapse_shape",
-        "memref.cast",
-    ):
-        operation = value.owner.operation
+    while (operation := made_by(value, "memref.expand_shape", "memref.collapse_shape", "memref.cast")) is not None:
         source = ir.MemRefType(operation.operands[0].type)
         if operation.name == "memref.expand_shape":
             groups = [
@@ -108,9 +103,7 @@ def _indices(value: ir.Value, results: tuple[ir.AffineExpr, ...]) -> tuple[ir.Af
                 wide[(long or group)[0]] = result
             results = tuple(wide)
         value = operation.operands[0]
-    owner = value.owner
-    viewed = not isinstance(owner, ir.Block) and value != root_of(value)
-    return None if viewed else results
+    return results if value == root_of(value) else None
 
 
 def is_dense_along(nest: Nest, dim: int) -> bool:

@@ -27,6 +27,7 @@ from onnx2torch_mlir.engine.compiler.dim_orders import (
     ranks_of_loops,
     same_memory,
 )
+from onnx2torch_mlir.engine.compiler.walks import made_by
 from onnx2torch_mlir.engine.compiler.window_sums import (
     convolution,
     has_single_pixels,
@@ -108,9 +109,9 @@ class _Components:
 
 def may_be_reordered(value: ir.Value) -> bool:
     """Whether the operation that makes ``value`` can write it in any order."""
-    if isinstance(value.owner, ir.Block):
+    producer = made_by(value)
+    if producer is None:
         return False
-    producer = value.owner.operation
     if producer.name == "linalg.generic":
         return not is_sum_of_products(producer) or convolution(producer) is not None
     if producer.name == "tensor.pad":
@@ -202,9 +203,8 @@ def _picked(generic: ir.Operation, rank: int) -> Iterator[tuple[ir.Value, Loops]
 
 
 def _loop_of(position: ir.Value) -> int | None:
-    if isinstance(position.owner, ir.Block) or position.owner.operation.name != "linalg.index":
-        return None
-    return int(ir.IntegerAttr(position.owner.operation.attributes["dim"]).value)
+    index = made_by(position, "linalg.index")
+    return None if index is None else int(ir.IntegerAttr(index.attributes["dim"]).value)
 
 
 def _in_reshape(operation: ir.Operation, value: ir.Value, order: Order) -> Iterator[tuple[ir.Value, Order]]:

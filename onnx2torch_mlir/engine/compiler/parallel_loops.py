@@ -4,13 +4,14 @@ says how many there are and how much work each one is (threads.py)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf
 
-from onnx2torch_mlir.engine.compiler import threads as runtime
-from onnx2torch_mlir.engine.compiler.walks import append, functions, nested, pointer, symbol
+from onnx2torch_mlir.engine.compiler import threads
+from onnx2torch_mlir.engine.compiler.extents import index
+from onnx2torch_mlir.engine.compiler.walks import append, constant_of, functions, made_by, nested, pointer, symbol
 
 SERIAL = "o2m.serial"
 """The attribute of a kernel whose turns may depend on each other, whatever its loops say."""
@@ -25,7 +26,7 @@ DECLARATIONS = f"func.func private @{_WORKER}() -> index"
 """Text of what `worker` calls."""
 
 
-def threads(inside: ir.Operation) -> ir.Value:
+def thread_count(inside: ir.Operation) -> ir.Value:
     """How many threads a call of @main, which holds ``inside``, may use, at the insertion point: an index."""
     main = inside
     while main.name != "func.func":
@@ -43,8 +44,8 @@ def worker() -> ir.Value:
 
 def parallel(bounds: Sequence[ir.Value]) -> ir.Operation:
     """An ``scf.parallel`` from 0 to ``bounds`` with an empty body, at the insertion point."""
-    zeros = [_index(0) for _ in bounds]
-    ones = [_index(1) for _ in bounds]
+    zeros = [index(0) for _ in bounds]
+    ones = [index(1) for _ in bounds]
     count = len(bounds)
     attributes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([count, count, count, 0])}
     loop = ir.Operation.create("scf.parallel", operands=[*zeros, *bounds, *ones], attributes=attributes, regions=1)
@@ -70,16 +71,13 @@ def share(module: ir.Module, exclusive: dict[str, list[int]]) -> dict[str, list[
             types = _split(module, kernel, loop)
             part = symbol(kernel)
             found[part] = exclusive[name]
-            texts.append(runtime.spread(part, [str(type_) for type_ in types]))
+            texts.append(threads.spread(part, [str(type_) for type_ in types]))
             texts.append(f"func.func private @{part}({', '.join([*map(str, types), 'i64', 'i64', 'i64'])})")
     _give_context(module, {name.removesuffix(_RANGE) for name in found})
-    append(module, runtime.SIGNATURES + "\n".join(texts))
-    for function in functions(module):
-        for operation in list(nested(function)):
-            if _is_worker(operation):
-                with ir.InsertionPoint(operation), ir.Location.unknown():
-                    operation.results[0].replace_all_uses_with(_index(0))
-                operation.erase()
+    append(module, threads.SIGNATURES + "\n".join(texts))
+    with ir.Location.unknown():
+        for function in functions(module):
+            _name_worker(function, lambda: index(0))
     return found
 
 
@@ -97,7 +95,7 @@ def _loop_of(kernel: ir.Operation) -> ir.Operation | None:
     count = len(loops[0].regions[0].blocks[0].arguments)
     operands = list(loops[0].operands)
     starts, steps = operands[:count], operands[2 * count : 3 * count]
-    plain = all(_constant(value) == 0 for value in starts) and all(_constant(value) == 1 for value in steps)
+    plain = all(constant_of(value) == 0 for value in starts) and all(constant_of(value) == 1 for value in steps)
     known = {argument: argument for argument in kernel.regions[0].blocks[0].arguments}
     return loops[0] if plain and all(_is_outside(value, known) for value in operands[count : 2 * count]) else None
 
@@ -125,24 +123,30 @@ def _split(module: ir.Module, kernel: ir.Operation, loop: ir.Operation) -> list[
             turns = _product(_copied(bound, known) for bound in bounds[:outer])
             work = _product([_work(body, known), *(_copied(bound, known) for bound in bounds[outer:])])
             given = [entry.arguments[len(types)], _cast(turns, _i64()), _cast(work, _i64()), *list(entry.arguments)[:-1]]
-            func.CallOp([], ir.FlatSymbolRefAttr.get(runtime.spread_name(part)), given)
+            func.CallOp([], ir.FlatSymbolRefAttr.get(threads.spread_name(part)), given)
             func.ReturnOp([])
         kernel.attributes["sym_name"] = ir.StringAttr.get(part)
         kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([*types, *[_i64()] * 3], []))
         begin, end, number = (block.add_argument(_i64(), ir.Location.unknown()) for _ in range(3))
     with ir.InsertionPoint(loop), loop.location:
         _write_range(loop, bounds, outer, _cast(begin, ir.IndexType.get()), _cast(end, ir.IndexType.get()))
-    for operation in list(nested(kernel)):
-        if _is_worker(operation):
-            with ir.InsertionPoint(operation), operation.location:
-                operation.results[0].replace_all_uses_with(_cast(number, ir.IndexType.get()))
-            operation.erase()
+    with ir.Location.unknown():
+        _name_worker(kernel, lambda: _cast(number, ir.IndexType.get()))
     return types
+
+
+def _name_worker(function: ir.Operation, number: Callable[[], ir.Value]) -> None:
+    """Let what asks for the number of its thread (`worker`) in a function use ``number``, which is made there."""
+    for operation in list(nested(function)):
+        if _is_worker(operation):
+            with ir.InsertionPoint(operation):
+                operation.results[0].replace_all_uses_with(number())
+            operation.erase()
 
 
 def _write_range(loop: ir.Operation, bounds: list[ir.Value], outer: int, begin: ir.Value, end: ir.Value) -> None:
     """Replace the loop: turns ``begin`` to ``end`` of its ``outer`` dims taken as one, with the other dims inside."""
-    zero, one = _index(0), _index(1)
+    zero, one = index(0), index(1)
     places: list[ir.Value] = []
     rest = begin
     for bound in reversed(bounds[1:outer]):
@@ -178,7 +182,7 @@ def _loops_inside(place: ir.Operation, bounds: list[ir.Value], here: list[ir.Val
     """Loops over ``bounds`` before ``place``, one inside the other; ``here`` gets their places. The innermost end."""
     for bound in bounds:
         with ir.InsertionPoint(place), place.location:
-            loop = scf.ForOp(_index(0), bound, _index(1))
+            loop = scf.ForOp(index(0), bound, index(1))
             here.append(loop.induction_variable)
             with ir.InsertionPoint(loop.body):
                 end: ir.Operation = scf.YieldOp([]).operation
@@ -188,7 +192,7 @@ def _loops_inside(place: ir.Operation, bounds: list[ir.Value], here: list[ir.Val
 
 def _work(block: ir.Block, known: dict[ir.Value, ir.Value]) -> ir.Value:
     """How many operations a turn is, as an index at the insertion point; ``known`` are values that stand for others there."""
-    total = _index(sum(view.operation.name.startswith(_WORK) for view in block.operations))
+    total = index(sum(view.operation.name.startswith(_WORK) for view in block.operations))
     for view in block.operations:
         operation = view.operation
         for region in operation.regions:
@@ -201,21 +205,18 @@ def _work(block: ir.Block, known: dict[ir.Value, ir.Value]) -> ir.Value:
 
 
 def _turns(loop: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Value:
-    upper = (
-        _copied(loop.operands[1], known) if _constant(loop.operands[0]) == 0 and _is_outside(loop.operands[1], known) else None
-    )
-    return _index(_UNKNOWN_TURNS) if upper is None else upper
+    lower, upper = list(loop.operands)[:2]
+    return _copied(upper, known) if constant_of(lower) == 0 and _is_outside(upper, known) else index(_UNKNOWN_TURNS)
 
 
 def _is_outside(value: ir.Value, known: dict[ir.Value, ir.Value]) -> bool:
     """Whether a value of a kernel is known before its loops."""
     if value in known:
         return True
-    if isinstance(value.owner, ir.Block):
-        return False
-    operation = value.owner.operation
+    operation = made_by(value)
     return (
-        not len(operation.regions)
+        operation is not None
+        and not len(operation.regions)
         and not operation.name.startswith(("memref.load", "func.", "llvm.load", "memref.alloc"))
         and all(_is_outside(operand, known) for operand in operation.operands)
     )
@@ -251,13 +252,6 @@ def _product(factors: Iterable[ir.Value]) -> ir.Value:
     return first
 
 
-def _constant(value: ir.Value) -> int | None:
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.operation.name != "arith.constant":
-        return None
-    return int(ir.IntegerAttr(owner.operation.attributes["value"]).value)
-
-
 def _i64() -> ir.Type:
     return ir.IntegerType.get_signless(64)
 
@@ -265,8 +259,3 @@ def _i64() -> ir.Type:
 def _cast(value: ir.Value, type_: ir.Type) -> ir.Value:
     cast: ir.Value = arith.IndexCastOp(type_, value).result
     return cast
-
-
-def _index(value: int) -> ir.Value:
-    constant: ir.Value = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), value)).result
-    return constant

@@ -8,6 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
 from onnx2torch_mlir.engine.compiler.dim_orders import Groups, Order, ones_of, plain, same_memory
+from onnx2torch_mlir.engine.compiler.walks import made_by
 
 
 class Placement:
@@ -56,7 +57,7 @@ class Placement:
 
     def _made(self, value: ir.Value, permutation: list[int]) -> ir.Value:
         """``value`` with the dims of its memory permuted; what has no elements of its own is made anew."""
-        maker = None if isinstance(value.owner, ir.Block) else value.owner.operation
+        maker = made_by(value)
         if maker is not None and maker.name == "tensor.empty":
             sizes = iter(maker.operands)
             type_ = ir.RankedTensorType(value.type)

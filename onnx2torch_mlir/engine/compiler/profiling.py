@@ -12,8 +12,9 @@ import time
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, memref
+from torch_mlir.dialects import arith, func
 
+from onnx2torch_mlir.engine.compiler.extents import emitted, size_of
 from onnx2torch_mlir.engine.compiler.loop_order import iterators
 from onnx2torch_mlir.engine.compiler.walks import append, functions, i64, nested, symbol
 from onnx2torch_mlir.engine.layout import PROFILE, PROFILE_EVENT, PROFILE_HEADER, PROFILE_SITE
@@ -235,33 +236,9 @@ def _product(fixed: int, sizes: list[tuple[ir.Value, int]]) -> ir.Value:
             fixed *= type_.get_dim_size(axis)
     total = _number(fixed)
     for value, axis in varying:
-        size = arith.IndexCastOp(ir.IntegerType.get_signless(64), _dim(value, axis)).result
+        size = arith.IndexCastOp(ir.IntegerType.get_signless(64), emitted(size_of(value, axis))).result
         total = arith.MulIOp(total, size).result
     return total
-
-
-def _dim(value: ir.Value, axis: int) -> ir.Value:
-    """A size that is no number. Where it is known, no operation is made that uses the array: matchers look at its uses."""
-    owner = None if isinstance(value.owner, ir.Block) else value.owner.operation
-    if owner is not None and owner.name == "memref.cast":
-        source = ir.MemRefType(owner.operands[0].type)
-        if source.is_dynamic_dim(axis):
-            return _dim(owner.operands[0], axis)
-        return arith.ConstantOp(ir.IndexType.get(), source.get_dim_size(axis)).result
-    type_ = ir.MemRefType(value.type)
-    before = sum(type_.is_dynamic_dim(other) for other in range(axis))
-    if owner is not None and owner.name == "memref.alloc":
-        return owner.operands[before]
-    if owner is not None and owner.name == "memref.expand_shape":
-        return owner.operands[1 + before]
-    if owner is not None and owner.name in ("memref.subview", "memref.reinterpret_cast"):
-        sizes = list(ir.DenseI64ArrayAttr(owner.attributes["static_sizes"]))
-        offsets = int(ir.DenseI32ArrayAttr(owner.attributes["operandSegmentSizes"])[1])
-        if len(sizes) == type_.rank:
-            return owner.operands[1 + offsets + before]
-    place = arith.ConstantOp(ir.IndexType.get(), axis).result
-    found: ir.Value = memref.DimOp(value, place).result
-    return found
 
 
 def _operations(operation: ir.Operation) -> ir.Value:

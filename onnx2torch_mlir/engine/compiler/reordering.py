@@ -27,6 +27,7 @@ from onnx2torch_mlir.engine.compiler.order_propagation import (
     reassociation,
 )
 from onnx2torch_mlir.engine.compiler.placement import Placement
+from onnx2torch_mlir.engine.compiler.walks import constant_of
 from onnx2torch_mlir.engine.compiler.window_sums import Convolution, convolution, indexing_maps, input_count, is_sum_of_products
 
 
@@ -168,9 +169,9 @@ def _extract(extract: ir.Operation, placement: Placement) -> None:
 def _dim(dim: ir.Operation, placement: Placement) -> bool:
     """Ask for the size where it is now; whether the dim is known."""
     source, index = dim.operands
-    if isinstance(index.owner, ir.Block) or index.owner.operation.name != "arith.constant":
+    number = constant_of(index)
+    if number is None:
         return False
-    number = ir.IntegerAttr(index.owner.operation.attributes["value"]).value
     if placement.is_reordered(source):
         with ir.InsertionPoint(dim), dim.location:
             dim.operands[1] = arith.ConstantOp(index.type, placement.order(source).index(number)).result

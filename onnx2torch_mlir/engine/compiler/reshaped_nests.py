@@ -7,7 +7,7 @@ from torch_mlir.dialects import linalg
 
 from onnx2torch_mlir.engine.compiler.loop_order import iterators, substitute
 from onnx2torch_mlir.engine.compiler.order_propagation import reassociation
-from onnx2torch_mlir.engine.compiler.walks import nested
+from onnx2torch_mlir.engine.compiler.walks import made_by, nested
 
 
 def expand_inputs(expansion: ir.Operation) -> ir.Operation | None:
@@ -17,9 +17,9 @@ def expand_inputs(expansion: ir.Operation) -> ir.Operation | None:
     expanded, which costs nothing.
     """
     source, result = expansion.operands[0], expansion.results[0]
-    if isinstance(source.owner, ir.Block) or not _is_plain(source.owner.operation) or len(list(source.uses)) != 1:
+    nest = made_by(source)
+    if nest is None or not _is_plain(nest) or len(list(source.uses)) != 1:
         return None
-    nest = source.owner.operation
     if nest.block != expansion.block or any(use.owner.operation.name != "linalg.generic" for use in result.uses):
         return None
     groups = [list(group) for group in reassociation(expansion)]

@@ -9,9 +9,9 @@ from torch_mlir.dialects import affine, memref, scf
 
 from onnx2torch_mlir.engine.compiler.extents import Equal, emitted, index
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place
-from onnx2torch_mlir.engine.compiler.parallel_loops import parallel, threads, worker
+from onnx2torch_mlir.engine.compiler.parallel_loops import parallel, thread_count, worker
 from onnx2torch_mlir.engine.compiler.row_passes import Element, Pass, Step, passes_of
-from onnx2torch_mlir.engine.compiler.walks import block_of, nested, root_of
+from onnx2torch_mlir.engine.compiler.walks import block_of, made_by, nested, root_of
 
 _ALIGNMENT = 64
 
@@ -39,9 +39,8 @@ def _private_buffers(nests: list[Nest]) -> set[ir.Value]:
     block = block_of(nests[0].operation)
     found = set()
     for root in {place.root for nest in nests for place in nest.buffers if place.root is not None}:
-        owner = root.owner
-        fresh = not isinstance(owner, ir.Block) and owner.operation.name == "memref.alloc"
-        if fresh and owner.operation.block == block and _only_used_by(root, members):
+        fresh = made_by(root, "memref.alloc")
+        if fresh is not None and fresh.block == block and _only_used_by(root, members):
             found.add(root)
     return found
 
@@ -116,7 +115,7 @@ class _Writer:
         before = sum(whole.is_dynamic_dim(axis) for axis in range(self.outer))
         sizes = list(root.owner.operation.operands)[before : before + len(dynamic)]
         several = ir.MemRefType.get([ir.ShapedType.get_dynamic_size(), *shape], whole.element_type)
-        buffer: ir.Value = memref.AllocOp(several, [threads(root.owner.operation), *sizes], []).result
+        buffer: ir.Value = memref.AllocOp(several, [thread_count(root.owner.operation), *sizes], []).result
         self.allocated.append(buffer)
         return buffer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
-from onnx2torch_mlir.engine.compiler.walks import functions, nested
+from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
 from onnx2torch_mlir.engine.compiler.window_sums import has_single_pixels, indexing_maps, is_sum_of_products
 
 
@@ -21,13 +21,8 @@ def _merge(generic: ir.Operation) -> None:
     image, weight, filled = generic.operands
     read, taps, written = indexing_maps(generic)
     rank = len(written.results)
-    fill = None if isinstance(filled.owner, ir.Block) else filled.owner.operation
-    if (
-        rank < 4
-        or fill is None
-        or fill.name != "linalg.fill"
-        or ir.RankedTensorType(image.type).element_type != ir.F32Type.get()
-    ):
+    fill = made_by(filled, "linalg.fill")
+    if rank < 4 or fill is None or ir.RankedTensorType(image.type).element_type != ir.F32Type.get():
         return
     dims = [ir.AffineExpr.get_dim(loop) for loop in range(written.n_dims)]
     spatial = rank - 2

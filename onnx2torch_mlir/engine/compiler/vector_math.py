@@ -25,7 +25,7 @@ from onnx2torch_mlir.engine.compiler.scalar_code import (
     polynomial,
     select,
 )
-from onnx2torch_mlir.engine.compiler.walks import functions, nested
+from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
 
 _ROUND = 12582912.0
 """1.5 * 2**23: added to a number below 2**22, it leaves the nearest integer in the lowest bits."""
@@ -75,7 +75,7 @@ def _expand_sigmoids(function: ir.Operation) -> None:
             continue
         one, total = operation.operands
         power = next((value for value in _operands_of(total, "arith.addf") if _operands_of(value, "math.exp")), None)
-        if not _is_one(one) or power is None or not any(map(_is_one, _operands_of(total, "arith.addf"))):
+        if constant_of(one) != 1 or power is None or all(constant_of(term) != 1 for term in _operands_of(total, "arith.addf")):
             continue
         (exponent,) = _operands_of(power, "math.exp")
         negated = _operands_of(exponent, "arith.negf")
@@ -90,15 +90,8 @@ def _expand_sigmoids(function: ir.Operation) -> None:
 
 def _operands_of(value: ir.Value, name: str) -> list[ir.Value]:
     """What the operation ``name`` makes the value of; nothing if another makes it."""
-    made = not isinstance(value.owner, ir.Block) and value.owner.operation.name == name
-    return list(value.owner.operation.operands) if made else []
-
-
-def _is_one(value: ir.Value) -> bool:
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return False
-    constant = value.owner.operation.attributes["value"]
-    return isinstance(constant, ir.FloatAttr) and constant.value == 1.0
+    made = made_by(value, name)
+    return [] if made is None else list(made.operands)
 
 
 def _power_of_2(places: Scalar) -> Scalar:

@@ -50,6 +50,21 @@ def symbol(operation: ir.Operation) -> str:
     return str(ir.StringAttr(operation.attributes["sym_name"]).value)
 
 
+def made_by(value: ir.Value, *names: str) -> ir.Operation | None:
+    """The operation that makes the value, if it is one of ``names`` (any, where none is given); None for block arguments."""
+    if isinstance(value.owner, ir.Block):
+        return None
+    operation: ir.Operation = value.owner.operation
+    return operation if not names or operation.name in names else None
+
+
+def constant_of(value: ir.Value) -> int | float | None:
+    """The number of a scalar constant."""
+    made = made_by(value, "arith.constant")
+    attribute = None if made is None else made.attributes["value"]
+    return attribute.value if isinstance(attribute, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr) else None
+
+
 def block_of(operation: ir.Operation) -> ir.Block:
     """The block that holds the operation."""
     block: ir.Block = operation.block
@@ -73,8 +88,8 @@ def is_memref(type_: ir.Type) -> bool:
 
 def root_of(value: ir.Value) -> ir.Value:
     """The memref of which ``value`` is a view."""
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _VIEWS:
-        value = value.owner.operation.operands[0]
+    while (view := made_by(value, *_VIEWS)) is not None:
+        value = view.operands[0]
     return value
 
 

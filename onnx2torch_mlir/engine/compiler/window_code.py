@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from torch_mlir import ir
 
+from onnx2torch_mlir.engine.compiler.walks import made_by
+
 _PLAIN = (
     "llvm.intr.fmuladd",
     "math.absf",
@@ -81,10 +83,10 @@ class _Reading:
 
     def name_of(self, value: ir.Value) -> str:
         if value not in self.names:
-            constant = not isinstance(value.owner, ir.Block) and value.owner.operation.name == "arith.constant"
-            if constant:
+            constant = made_by(value, "arith.constant")
+            if constant is not None:
                 self.names[value] = name = f"%{self.prefix}c{len(self.constants)}"
-                self.constants[name] = str(value.owner.operation.attributes["value"]).split(" : ")[0]
+                self.constants[name] = str(constant.attributes["value"]).split(" : ")[0]
             else:
                 self.names[value] = f"%{self.prefix}e{len(self.scalars)}"
                 self.scalars.append(value)
