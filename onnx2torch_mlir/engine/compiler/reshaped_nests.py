@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg
+from torch_mlir.dialects import arith, linalg, tensor
 
 from onnx2torch_mlir.engine.compiler.loop_order import iterators, substitute
 from onnx2torch_mlir.engine.compiler.order_propagation import reassociation
@@ -77,6 +77,16 @@ def _sizes(expansion: ir.Operation) -> list[int | ir.Value]:
     return [next(given) if size == dynamic else size for size in static]
 
 
+def _size(value: ir.Value, axis: int) -> int | ir.Value:
+    """The size of a tensor along an axis."""
+    type_ = ir.RankedTensorType(value.type)
+    if not type_.is_dynamic_dim(axis):
+        return int(type_.shape[axis])
+    place = arith.ConstantOp(ir.IndexType.get(), axis).result
+    size: ir.Value = tensor.DimOp(value, place).result
+    return size
+
+
 def _map(map_: ir.AffineMap, loops: dict[int, list[int]], dims: list[ir.AffineExpr]) -> ir.AffineMap:
     """Where an expanded input is read."""
     results: list[ir.AffineExpr] = []
@@ -95,7 +105,7 @@ def _expanded(value: ir.Value, map_: ir.AffineMap, loops: dict[int, list[int]], 
     shape: list[int | ir.Value] = []
     for axis, expression in enumerate(map_.results):
         moved = isinstance(expression, ir.AffineDimExpr)
-        here = [sizes[place] for place in loops[expression.position]] if moved else [type_.shape[axis]]
+        here = [sizes[place] for place in loops[expression.position]] if moved else [_size(value, axis)]
         groups.append(list(range(len(shape), len(shape) + len(here))))
         shape += here
     if len(shape) == type_.rank:
