@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from onnx2torch_mlir.hosting import OnnxruntimeSession
 from onnx2torch_mlir.hosting.inference import inferred_types
@@ -30,11 +30,18 @@ from onnx2torch_mlir.model import Kind, LoadedModel, extract
 from onnx2torch_mlir.specs import default_ledger
 from onnx2torch_mlir.verification.comparison import Comparison, compare_values
 
-MOVES = 2
-"""Runs with results moved, with other signs each time."""
+MOVES = 3
+"""Runs with results moved, each number in another direction each time."""
 
 STEPS = {ir.DataType.FLOAT: 2.0**-22, ir.DataType.DOUBLE: 2.0**-51, ir.DataType.FLOAT16: 2.0**-10}
-"""Results of a floating-point type are multiplied by 1 ± two units in the last place; of bfloat16, onnxruntime has no Mul."""
+"""Two units in the last place, relative, of the types whose results are moved; of bfloat16, onnxruntime has no Mul."""
+
+OFTEN = 2.0**20
+"""Numbers x are moved by cos(`OFTEN` x + seed) of their `STEPS`: neighbours by other shares. A factor for all of a result
+would move the scale of a quantization along, and round nothing differently."""
+
+LARGEST = 2.0**40
+"""Beyond that, all numbers of a sign are moved by the same share."""
 
 EXACT = frozenset(
     "Identity Reshape Transpose Squeeze Unsqueeze Flatten Slice Split Concat Gather GatherElements GatherND ScatterElements"
@@ -72,7 +79,7 @@ def as_close(
         return tuple(outputs)
     names = [value.name for value in loaded.outputs]
     spreads: dict[str, Spread] = {}
-    for other in _others(source, loaded, feeds):
+    for other in others(source, loaded, feeds):
         for name, a, b in zip(names, other, theirs, strict=True):
             for found in compare_values(name, a, b):
                 before = spreads.get(found.name, Spread())
@@ -87,7 +94,8 @@ def _within(found: Comparison, spread: Spread) -> Comparison:
     return replace(found, problem="", spread=spread.size) if spread.holds(found) else found
 
 
-def _others(source: Source, loaded: LoadedModel, feeds: Mapping[str, Any]) -> Iterator[list[Any]]:
+def others(source: Source, loaded: LoadedModel, feeds: Mapping[str, Any]) -> Iterator[list[Any]]:
+    """The outputs of the reference when it computes otherwise: optimized, and with results moved."""
     # Nothing is to be learnt from a session that onnxruntime does not make or run.
     with contextlib.suppress(Exception):
         yield OnnxruntimeSession(source, loaded.base_dir, optimized=True).run(feeds)
@@ -97,7 +105,7 @@ def _others(source: Source, loaded: LoadedModel, feeds: Mapping[str, Any]) -> It
 
 
 def moved(loaded: LoadedModel, seed: int) -> onnx.ModelProto:
-    """``loaded`` with the results of nodes that are not `EXACT` moved by `STEPS`, up or down at random; weights stay in files.
+    """``loaded`` with the results of nodes that are not `EXACT` moved by at most `STEPS` (`OFTEN`); weights stay in files.
 
     Raises:
         Refusal: where an output of the model is no value of its main graph.
@@ -105,20 +113,44 @@ def moved(loaded: LoadedModel, seed: int) -> onnx.ModelProto:
     types = inferred_types(loaded, default_ledger())
     outputs = [value.name for value in loaded.outputs]
     proto = extract(loaded, outputs, weights="embed" if loaded.base_dir is None else "external")
-    rng = np.random.default_rng(seed)
+    graph = proto.graph
+    numbers = {"often": OFTEN, "least": -LARGEST, "most": LARGEST, "phase": float(seed)}
+    graph.initializer.extend(numpy_helper.from_array(np.array(v, np.float32), f"moved/{n}") for n, v in numbers.items())
     nodes: list[onnx.NodeProto] = []
-    for node in proto.graph.node:
+    dtypes: set[ir.DataType] = set()
+    for node in graph.node:
         nodes.append(node)
         for index, name in enumerate(node.output if node.op_type not in EXACT else ()):
             described = types.get(name)
             if described is None or described.kind is not Kind.TENSOR or described.dtype not in STEPS:
                 continue
-            step = STEPS[described.dtype] * rng.choice([-1.0, 1.0])
-            factor, before = f"{name}/factor", f"{name}/before"
-            node.output[index] = before
-            value = helper.make_tensor(factor, int(described.dtype), [], np.array([1 + step], described.dtype.numpy()))
-            proto.graph.initializer.append(value)
-            nodes.append(helper.make_node("Mul", [before, factor], [name]))
-    del proto.graph.node[:]
-    proto.graph.node.extend(nodes)
+            if described.dtype not in dtypes:
+                dtypes.add(described.dtype)
+                graph.initializer.extend(_constants(described.dtype))
+            node.output[index] = f"{name}/before"
+            nodes += _moving(name, described.dtype)
+    del graph.node[:]
+    graph.node.extend(nodes)
     return proto
+
+
+def _constants(dtype: ir.DataType) -> list[onnx.TensorProto]:
+    numbers = {"one": 1.0, "step": STEPS[dtype]}
+    return [numpy_helper.from_array(np.array(v, dtype.numpy()), f"moved/{name}/{dtype.name}") for name, v in numbers.items()]
+
+
+def _moving(name: str, dtype: ir.DataType) -> list[onnx.NodeProto]:
+    """Nodes that compute ``name`` from ``name``/before. onnxruntime has no Cos of float16; what is infinite stays so."""
+    float_, wanted = int(onnx.TensorProto.FLOAT), int(dtype)
+    return [
+        helper.make_node("Cast", [f"{name}/before"], [f"{name}/wide"], to=float_),
+        helper.make_node("Mul", [f"{name}/wide", "moved/often"], [f"{name}/turns"]),
+        helper.make_node("Min", [f"{name}/turns", "moved/most"], [f"{name}/low"]),
+        helper.make_node("Max", [f"{name}/low", "moved/least"], [f"{name}/bounded"]),
+        helper.make_node("Add", [f"{name}/bounded", "moved/phase"], [f"{name}/place"]),
+        helper.make_node("Cos", [f"{name}/place"], [f"{name}/wave"]),
+        helper.make_node("Cast", [f"{name}/wave"], [f"{name}/narrow"], to=wanted),
+        helper.make_node("Mul", [f"{name}/narrow", f"moved/step/{dtype.name}"], [f"{name}/share"]),
+        helper.make_node("Add", [f"{name}/share", f"moved/one/{dtype.name}"], [f"{name}/factor"]),
+        helper.make_node("Mul", [f"{name}/before", f"{name}/factor"], [name]),
+    ]

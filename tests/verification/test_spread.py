@@ -87,7 +87,7 @@ def test_a_few_other_choices_are_as_close_and_many_are_not() -> None:
 def test_results_of_sums_are_moved_and_nothing_else() -> None:
     model = moved(read(parser.parse_model(SENSITIVE)), 0)
     onnx.checker.check_model(model)
-    added = [node.output[0] for node in model.graph.node if len(node.input) == 2 and node.input[1].endswith("/factor")]
+    added = [node.output[0] for node in model.graph.node if node.input[-1].endswith("/factor")]
     assert added == ["s", "r", "u"]
 
 
@@ -100,3 +100,25 @@ def test_explicit_limits_are_strict() -> None:
     assert report.outputs[0].spread is not None and "as close as the reference is to itself" in str(report)
     strict = verify(model, feeds, eager=True, rtol=1e-4)
     assert "O2M-V001" in [item.code for item in strict.findings]
+
+
+def test_neighbours_are_moved_by_other_shares_and_the_infinite_not_at_all() -> None:
+    model = parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float[n] x) => (float[n] y) { y = Exp(x) }')
+    x = np.array([0.5, 0.5001, 0.7, 1.3, np.inf, -np.inf, np.nan], np.float32)
+    (plain,) = run_reference(model, {"x": x}).outputs
+    (other,) = run_reference(moved(read(model), 1), {"x": x}).outputs
+    shares = other[:4] / plain[:4] - 1
+    assert len(set(shares)) > 2
+    assert np.abs(shares).max() <= 2.0**-22 * 1.01
+    assert np.array_equal(other[4:], plain[4:], equal_nan=True)
+
+
+QUANTIZED = """<ir_version: 8, opset_import: ["": 17]>
+g (float[batch, 256] x) => (uint8[batch, 256] y) { s = Tanh(x)  y, scale, zero = DynamicQuantizeLinear(s) }"""
+
+
+def test_what_is_quantized_is_rounded_otherwise() -> None:
+    x = np.random.default_rng(0).normal(size=(512, 256)).astype(np.float32)
+    (plain,) = run_reference(parser.parse_model(QUANTIZED), {"x": x}).outputs
+    others = [run_reference(moved(read(parser.parse_model(QUANTIZED)), seed), {"x": x}).outputs[0] for seed in range(3)]
+    assert any(not np.array_equal(other, plain) for other in others)
