@@ -7,6 +7,7 @@ registers: sums of a block are scaled at its end.
 
 from __future__ import annotations
 
+from onnx2torch_mlir.engine.compiler.code_text import header_word
 from onnx2torch_mlir.engine.compiler.register_tile import tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -22,14 +23,6 @@ HEADER_BYTES = 64
 def functions(unit: VectorUnit) -> str:
     """@o2m_coded_panels and what it calls, but for the tiles of floats."""
     return "\n".join([*(make(unit, bits) for bits in _WIDTHS for make in (_floats, _row)), _panels(unit)])
-
-
-def header_word(name: str, header: str, word: int) -> list[str]:
-    """``name`` = a word of the header."""
-    return [
-        f"{name}_at = llvm.getelementptr {header}[{word}] : (!llvm.ptr) -> !llvm.ptr, i64",
-        f"{name} = llvm.load {name}_at : !llvm.ptr -> i64",
-    ]
 
 
 def _record(unit: VectorUnit, header: str, record: str) -> list[str]:

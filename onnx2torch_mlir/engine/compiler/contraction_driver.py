@@ -7,6 +7,7 @@ contractions of a program.
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import coded_columns, column_packing, contraction_panels, threads
+from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, product, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, Kind
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -26,7 +27,7 @@ def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
         column_packing.functions_for(unit, count) for count in sorted({kind.unpacked for kind in kinds if not kind.packed})
     ]
     if any(kind.tail is not None for kind in kinds):
-        texts.append(_block_rows())
+        texts.append(contraction_panels.block_rows())
     if any(kind.codes for kind in kinds):
         texts.append(coded_columns.functions(unit))
     for kind in sorted(kinds, key=lambda kind: kind.name):
@@ -64,23 +65,23 @@ class _Contract:
 
     def _of_blocks(self) -> list[tuple[str, str]]:
         """What blocks of one batch are computed from: names and types."""
-        pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", "%table", "%sums", *self._header)]
-        words = [(f"%{name}", "i64") for name in ("m", "n", *self._segments, "batch")]
-        return [*pointers, ("%add", "i1"), *words, *zip(self._given, self._after, strict=True)]
+        pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", "%mtable", "%sums", *self._header)]
+        sizes = words(["ms", "n", *self._segments, "batch"])
+        return [*pointers, ("%add", "i1"), *sizes, *zip(self._given, self._after, strict=True)]
 
     def _of_batches(self) -> list[tuple[str, str]]:
         """The same for all batches; the packed columns come last."""
-        pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", "%table", "%sums", *self._header)]
-        words = [(f"%{name}", "i64") for name in ("m", *self._columns, *self._segments, *self._batches)]
+        pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", "%mtable", "%sums", *self._header)]
+        sizes = words(["ms", *self._columns, *self._segments, *self._batches])
         extra = [] if self._kind.packed else [("%packed", "!llvm.ptr"), ("%panels", "i64")]
-        return [*pointers, ("%add", "i1"), *words, *zip(self._given, self._after, strict=True), *extra]
+        return [*pointers, ("%add", "i1"), *sizes, *zip(self._given, self._after, strict=True), *extra]
 
     def _panel_bytes(self) -> list[str]:
         """``%far``: the bytes of a panel of packed columns."""
         if self._kind.codes:
-            return coded_columns.header_word("%far", "%header", coded_columns.PANEL)
+            return header_word("%far", "%header", coded_columns.PANEL)
         lines = [f"%panel = arith.constant {self._unit.columns * _BYTES} : i64"]
-        return [*lines, threads.product("far", ["%panel", *(f"%kn{i}" for i in range(self._kind.segments))])]
+        return [*lines, product("far", ["%panel", *(f"%kn{i}" for i in range(self._kind.segments))])]
 
     def _blocks(self, name: str) -> str:
         """Blocks ``begin`` to ``end`` of the result of one batch, those of the same columns one after the other."""
@@ -92,19 +93,19 @@ class _Contract:
         if kind.codes:
             given, types, panels = ["%header", *given], ["!llvm.ptr", *types], "o2m_coded_panels"
         lines = [
-            f"func.func private @{name}({threads.declared(self._of_blocks())}, {threads.RANGE}) {{",
+            f"func.func private @{name}({declared(self._of_blocks())}, {threads.RANGE}) {{",
             "%one = arith.constant 1 : i64",
-            "%entry = arith.constant 16 : i64",
+            f"%entry = arith.constant {contraction_panels.ENTRY_BYTES} : i64",
             f"%block_rows = arith.constant {BLOCK_ROWS} : i64",
             f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
             f"%block_bytes = arith.constant {BLOCK_ROWS * BLOCK_COLUMNS * _BYTES} : i64",
             f"%panels_in = arith.constant {BLOCK_COLUMNS // self._unit.columns} : i64",
             *self._panel_bytes(),
             "%step = arith.muli %far, %panels_in : i64",
-            "%high = arith.ceildivsi %m, %block_rows : i64",
+            "%high = arith.ceildivsi %ms, %block_rows : i64",
             "%mine = arith.muli %worker, %block_bytes : i64",
             "%sums_ = llvm.getelementptr %sums[%mine] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-            "%before = arith.muli %batch, %m : i64",
+            "%before = arith.muli %batch, %ms : i64",
             "scf.for %t = %begin to %end step %one : i64 {",
             "%across = arith.divui %t, %high : i64",
             "%down = arith.remui %t, %high : i64",
@@ -112,10 +113,10 @@ class _Contract:
             "%i = arith.muli %down, %block_rows : i64",
             "%nleft = arith.subi %n, %j : i64",
             "%nh = arith.minsi %nleft, %block_columns : i64",
-            "%mleft = arith.subi %m, %i : i64",
+            "%mleft = arith.subi %ms, %i : i64",
             "%mh = arith.minsi %mleft, %block_rows : i64",
             "%skip = arith.muli %i, %entry : i64",
-            "%rows = llvm.getelementptr %table[%skip] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+            "%rows = llvm.getelementptr %mtable[%skip] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             "%fb = arith.muli %across, %step : i64",
             "%bj = llvm.getelementptr %b[%fb] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         ]
@@ -132,7 +133,7 @@ class _Contract:
     def _batches_function(self, name: str, blocks: str) -> str:
         """Batches ``begin`` to ``end``, each one's columns packed before if they are not yet."""
         lines = [
-            f"func.func private @{name}({threads.declared(self._of_batches())}, {threads.RANGE}) {{",
+            f"func.func private @{name}({declared(self._of_batches())}, {threads.RANGE}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
         ]
@@ -182,28 +183,20 @@ class _Contract:
     def _entry(self, blocks: str, batches: str) -> str:
         """The function that programs call: many batches go side by side, few one after the other, their blocks side by side."""
         kind, tail = self._kind, self._kind.tail
-        declared = [(f"%{name}", "i64") for name in kind.arguments()]
-        declared += zip(self._given, self._after, strict=True)
+        arguments = [*words(kind.arguments()), *zip(self._given, self._after, strict=True)]
         lines = [
             f"func.func private @{kind.name}(%ctx: !llvm.ptr, %a: !llvm.ptr, %b: !llvm.ptr, %c: !llvm.ptr, %add: i1,"
-            f" {threads.declared(declared)}) {{",
+            f" {declared(arguments)}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
-            "%entry = arith.constant 16 : i64",
+            f"%entry = arith.constant {contraction_panels.ENTRY_BYTES} : i64",
             "%threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64",
-            threads.product("m", [f"%mn{i}" for i in range(kind.rows)]),
-            threads.product("total", [f"%bn{i}" for i in range(kind.batches)]),
-            threads.product("length", [f"%kn{i}" for i in range(kind.segments)]),
-        ]
-        rows = [f"m{letter}{i}" for i in range(kind.rows) for letter in ("n", "a", "c")]
-        given = ", ".join(["%table", *(f"%{name}" for name in rows)])
-        lines += [
-            "%size = arith.muli %m, %entry : i64",
-            "%table = func.call @o2m_alloc(%ctx, %size) : (!llvm.ptr, i64) -> !llvm.ptr",
-            f"func.call @o2m_rows_{kind.rows}({given}) : ({', '.join(['!llvm.ptr'] + ['i64'] * len(rows))}) -> ()",
+            *contraction_panels.table("m", kind.rows, ("ma", "mc")),
+            product("total", [f"%bn{i}" for i in range(kind.batches)]),
+            product("length", [f"%kn{i}" for i in range(kind.segments)]),
             *_count_of_blocks(),
             f"%eight = arith.constant {_PRODUCTS} : i64",
-            "%products = arith.muli %m, %n : i64",
+            "%products = arith.muli %ms, %n : i64",
             "%all = arith.muli %products, %length : i64",
             "%work = arith.divui %all, %eight : i64",
             "%least = arith.maxsi %blocks, %one : i64",
@@ -216,7 +209,7 @@ class _Contract:
             lines += [
                 "%header = llvm.getelementptr %b[0] : (!llvm.ptr) -> !llvm.ptr, i8",
                 f"%coded = llvm.getelementptr %b[{coded_columns.HEADER_BYTES}] : (!llvm.ptr) -> !llvm.ptr, i8",
-                *coded_columns.header_word("%batch_bytes", "%header", coded_columns.BATCH),
+                *header_word("%batch_bytes", "%header", coded_columns.BATCH),
                 *(f"%cb{i} = arith.muli %bb{i}, %batch_bytes : i64" for i in range(kind.batches)),
             ]
         if tail is None:
@@ -226,7 +219,7 @@ class _Contract:
                 f"%block = arith.constant {BLOCK_ROWS * BLOCK_COLUMNS * _BYTES} : i64",
                 "%block_bytes = arith.muli %block, %threads : i64",
                 "%sums = func.call @o2m_alloc(%ctx, %block_bytes) : (!llvm.ptr, i64) -> !llvm.ptr",
-                "func.call @o2m_block_rows(%table, %m) : (!llvm.ptr, i64) -> ()",
+                "func.call @o2m_block_rows(%mtable, %ms, %block_rows) : (!llvm.ptr, i64, i64) -> ()",
             ]
         if not kind.packed:
             lines += [
@@ -264,7 +257,7 @@ class _Contract:
         return [
             *(["%packed"] if not self._kind.packed else []),
             *(["%sums"] if self._kind.tail is not None else []),
-            "%table",
+            "%mtable",
         ]
 
     def _pack_on_all(self, to: str, source: str) -> str:
@@ -279,27 +272,7 @@ def _count_of_blocks() -> list[str]:
     return [
         f"%block_rows = arith.constant {BLOCK_ROWS} : i64",
         f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
-        "%high = arith.ceildivsi %m, %block_rows : i64",
+        "%high = arith.ceildivsi %ms, %block_rows : i64",
         "%wide = arith.ceildivsi %n, %block_columns : i64",
         "%blocks = arith.muli %high, %wide : i64",
     ]
-
-
-def _block_rows() -> str:
-    """@o2m_block_rows(table, m): rows of the result get their offsets within a block of sums."""
-    return f"""func.func private @o2m_block_rows(%table: !llvm.ptr, %m: i64) {{
-      %none = arith.constant 0 : i64
-      %one = arith.constant 1 : i64
-      %rows = arith.constant {BLOCK_ROWS} : i64
-      %width = arith.constant {BLOCK_COLUMNS * _BYTES} : i64
-      %entry = arith.constant 16 : i64
-      scf.for %i = %none to %m step %one : i64 {{
-        %place = arith.remui %i, %rows : i64
-        %offset = arith.muli %place, %width : i64
-        %far = arith.muli %i, %entry : i64
-        %pair = llvm.getelementptr %table[%far] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-        %second = llvm.getelementptr %pair[1] : (!llvm.ptr) -> !llvm.ptr, i64
-        llvm.store %offset, %second : i64, !llvm.ptr
-      }}
-      return
-    }}"""

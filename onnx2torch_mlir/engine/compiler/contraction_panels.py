@@ -1,23 +1,24 @@
-"""The loops around register tiles: a table of rows, and tiles of all rows with one panel of packed columns or all of them."""
+"""The loops around register tiles: tables of places, and tiles of all rows with one panel of packed columns or all of them."""
 
 from __future__ import annotations
 
+from onnx2torch_mlir.engine.compiler.code_text import declared, product, words
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.register_tile import TILES_THAT_ASK, tile_name, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+
+ENTRY_BYTES = 16
+"""Of a table: two offsets for each place."""
 
 _BYTES = 4
 _STAYS = 160 << 10
 """Bytes of packed columns that stay in the second-level cache beside the rows that meet them."""
 
 
-def _list(names: list[str]) -> str:
-    return ", ".join(f"%{name}: i64" for name in names)
-
-
 def rows(count: int) -> str:
     """@o2m_rows_N(table, counts and the two strides of each dim): the two offsets of each place, outer dims first."""
     names = [f"{letter}{i}" for i in range(count) for letter in ("mn", "ma", "mc")]
-    lines = [f"func.func private @o2m_rows_{count}(%table: !llvm.ptr{', ' * bool(names)}{_list(names)}) {{"]
+    lines = [f"func.func private @o2m_rows_{count}(%table: !llvm.ptr{', ' * bool(names)}{declared(words(names))}) {{"]
     lines += ["%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64"]
     place, a, c = "%table", "%none", "%none"
     for i in range(count):
@@ -41,6 +42,40 @@ def rows(count: int) -> str:
     return "\n".join([*lines, "return", "}"])
 
 
+def table(letter: str, dims: int, strides: tuple[str, str]) -> list[str]:
+    """``%<letter>s``: how many places dims have, and ``%<letter>table``: their offsets, by both ``strides``.
+
+    Dim i has ``%<letter>ni`` places; ``%ctx``, ``%one`` and ``%entry``, `ENTRY_BYTES`, have to be there.
+    """
+    count = f"{letter}n"
+    given = ", ".join([f"%{letter}table", *(f"%{name}{i}" for i in range(dims) for name in (count, *strides))])
+    return [
+        product(f"{letter}s", [f"%{count}{i}" for i in range(dims)]),
+        f"%{letter}size = arith.muli %{letter}s, %entry : i64",
+        f"%{letter}table = func.call @o2m_alloc(%ctx, %{letter}size) : (!llvm.ptr, i64) -> !llvm.ptr",
+        f"func.call @o2m_rows_{dims}({given}) : ({', '.join(['!llvm.ptr'] + ['i64'] * 3 * dims)}) -> ()",
+    ]
+
+
+def block_rows() -> str:
+    """@o2m_block_rows(table, m, rows): rows of the result get their offsets within a block of so many rows of sums."""
+    return f"""func.func private @o2m_block_rows(%table: !llvm.ptr, %m: i64, %rows: i64) {{
+      %none = arith.constant 0 : i64
+      %one = arith.constant 1 : i64
+      %width = arith.constant {BLOCK_COLUMNS * _BYTES} : i64
+      %entry = arith.constant {ENTRY_BYTES} : i64
+      scf.for %i = %none to %m step %one : i64 {{
+        %place = arith.remui %i, %rows : i64
+        %offset = arith.muli %place, %width : i64
+        %far = arith.muli %i, %entry : i64
+        %pair = llvm.getelementptr %table[%far] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+        %second = llvm.getelementptr %pair[1] : (!llvm.ptr) -> !llvm.ptr, i64
+        llvm.store %offset, %second : i64, !llvm.ptr
+      }}
+      return
+    }}"""
+
+
 def _sizes(segments: int) -> list[str]:
     """The names of the segments' counts and, but for the innermost, steps in the left operand."""
     return [name for i in range(segments) for name in ([f"n{i}", f"s{i}"] if i < segments - 1 else [f"n{i}"])]
@@ -51,7 +86,7 @@ def tile_loop(unit: VectorUnit, segments: int) -> str:
     sizes = _sizes(segments)
     lines = [
         f"func.func private @o2m_tiles_{segments}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %columns: i64,"
-        f" %c: !llvm.ptr, %add: i1, {_list(sizes)}) {{",
+        f" %c: !llvm.ptr, %add: i1, {declared(words(sizes))}) {{",
         "%none = arith.constant 0 : i64",
         "%two = arith.constant 2 : i64",
         f"%height = arith.constant {unit.rows} : i64",
@@ -92,7 +127,7 @@ def panel(unit: VectorUnit, segments: int) -> str:
     width = unit.columns * _BYTES
     lines = [
         f"func.func private @o2m_panel_{segments}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %columns: i64,"
-        f" %c: !llvm.ptr, %add: i1, {_list(sizes)}) {{",
+        f" %c: !llvm.ptr, %add: i1, {declared(words(sizes))}) {{",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
         f"%panel0 = arith.constant {width} : i64",
@@ -150,7 +185,7 @@ def panels(unit: VectorUnit, segments: int) -> str:
     sizes = _sizes(segments)
     lines = [
         f"func.func private @o2m_panels_{segments}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64,"
-        f" %c: !llvm.ptr, %add: i1, {_list(sizes)}) {{",
+        f" %c: !llvm.ptr, %add: i1, {declared(words(sizes))}) {{",
         "%none = arith.constant 0 : i64",
         f"%width = arith.constant {unit.columns} : i64",
         f"%panel0 = arith.constant {unit.columns * _BYTES} : i64",

@@ -8,7 +8,7 @@ part, so that a panel's part does.
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import byte_tile, contraction_panels, integer_packing, integer_tile, threads
-from onnx2torch_mlir.engine.compiler.coded_columns import header_word
+from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.integer_products import products
 from onnx2torch_mlir.engine.compiler.integer_turns import BLOCK_BYTES, MOST_ROWS, Kind, of_tail, of_turns, turns
@@ -16,7 +16,6 @@ from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.layout import INTEGERS_HEADER
 
 _ROWS_BYTES = 1 << 18
-_ENTRY = 16
 _FEWEST_TILES = 4
 """Rows are not shared among threads in smaller parts, of so many tiles."""
 _PRODUCTS = 16
@@ -40,13 +39,9 @@ def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
         texts += [byte_tile.tile(unit, rows) for rows in range(1, unit.rows + 1)]
         texts += [integer_packing.rows(wide=False), products(unit, fours=True)]
     if any(kind.tail is not None for kind in kinds):
-        texts.append(_block_rows())
+        texts.append(contraction_panels.block_rows())
     texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
     return "\n".join(texts)
-
-
-def _list(names: list[str]) -> str:
-    return ", ".join(f"%{name}: i64" for name in names)
 
 
 def _contract(unit: VectorUnit, kind: Kind) -> str:
@@ -58,19 +53,19 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
 def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
     """What programs call: the tables, then for each batch packed columns, and the turns."""
     tail = kind.tail
-    arguments = ", ".join([HEAD, _list(kind.arguments()), *([threads.declared(of_tail(kind))] if of_tail(kind) else [])])
+    arguments = f"{HEAD}, {declared([*words(kind.arguments()), *of_tail(kind)])}"
     lines = [
         f"func.func private @{kind.name}({arguments}) {{",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
         "%two = arith.constant 2 : i64",
-        f"%entry = arith.constant {_ENTRY} : i64",
+        f"%entry = arith.constant {contraction_panels.ENTRY_BYTES} : i64",
         f"%width = arith.constant {unit.columns} : i64",
         f"%height = arith.constant {unit.rows} : i64",
         "%threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64",
     ]
-    lines += _table("m", kind.rows, "mn", ("ma", "mc"))
-    lines += _table("k", kind.sums, "kn", ("ka", "kb"))
+    lines += contraction_panels.table("m", kind.rows, ("ma", "mc"))
+    lines += contraction_panels.table("k", kind.sums, ("ka", "kb"))
     lines += [
         "%odd = arith.andi %ks, %one : i64",
         "%far = arith.addi %ks, %odd : i64",
@@ -80,7 +75,7 @@ def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
     b, freed = "%columns" if kind.packed else "%b", ["left", "ktable", "mtable"]
     columns = "%n"
     if not kind.packed:
-        lines += _table("n", kind.columns, "nn", ("nb", "nb")) + _biases(kind)
+        lines += contraction_panels.table("n", kind.columns, ("nb", "nb")) + _biases(kind)
         lines += [
             "%panels = arith.ceildivsi %ns, %width : i64",
             "%all = arith.muli %panels, %width : i64",
@@ -97,7 +92,7 @@ def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
             f"%block_bytes = arith.constant {BLOCK_BYTES} : i64",
             "%blocks_bytes = arith.muli %block_bytes, %threads : i64",
             "%block = func.call @o2m_alloc(%ctx, %blocks_bytes) : (!llvm.ptr, i64) -> !llvm.ptr",
-            "func.call @o2m_integer_block_rows(%mtable, %ms, %step) : (!llvm.ptr, i64, i64) -> ()",
+            "func.call @o2m_block_rows(%mtable, %ms, %step) : (!llvm.ptr, i64, i64) -> ()",
         ]
     )
     freed += [] if tail is None else ["block"]
@@ -194,40 +189,6 @@ def _form(unit: VectorUnit, kind: Kind) -> list[str]:
         "%steps = arith.ceildivsi %ks, %four : i64",
         "%rounded = arith.muli %steps, %four : i64",
         "%bytes = arith.select %are_fours, %rounded, %paired : i64",
-    ]
-
-
-def _block_rows() -> str:
-    """@o2m_integer_block_rows(table, m, rows): rows of the result get their offsets within a block of so many rows."""
-    return f"""func.func private @o2m_integer_block_rows(%table: !llvm.ptr, %m: i64, %rows: i64) {{
-      %none = arith.constant 0 : i64
-      %one = arith.constant 1 : i64
-      %two = arith.constant 2 : i64
-      %width = arith.constant {4 * BLOCK_COLUMNS} : i64
-      scf.for %i = %none to %m step %one : i64 {{
-        %place = arith.remui %i, %rows : i64
-        %offset = arith.muli %place, %width : i64
-        %entry = arith.muli %i, %two : i64
-        %pair = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-        %second = llvm.getelementptr %pair[1] : (!llvm.ptr) -> !llvm.ptr, i64
-        llvm.store %offset, %second : i64, !llvm.ptr
-      }}
-      return
-    }}"""
-
-
-def _table(letter: str, dims: int, count: str, strides: tuple[str, str]) -> list[str]:
-    """``%<letter>s``: the number of places of some dims, and ``%<letter>table``: their offsets."""
-    lines = [f"%{letter}s_0 = arith.constant 1 : i64"]
-    for i in range(dims):
-        lines.append(f"%{letter}s_{i + 1} = arith.muli %{letter}s_{i}, %{count}{i} : i64")
-    given = ", ".join([f"%{letter}table", *(f"%{name}{i}" for i in range(dims) for name in (count, *strides))])
-    return [
-        *lines,
-        f"%{letter}s = arith.addi %{letter}s_{dims}, %none : i64",
-        f"%{letter}size = arith.muli %{letter}s, %entry : i64",
-        f"%{letter}table = func.call @o2m_alloc(%ctx, %{letter}size) : (!llvm.ptr, i64) -> !llvm.ptr",
-        f"func.call @o2m_rows_{dims}({given}) : ({', '.join(['!llvm.ptr'] + ['i64'] * 3 * dims)}) -> ()",
     ]
 
 

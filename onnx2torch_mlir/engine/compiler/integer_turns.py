@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnx2torch_mlir.engine.compiler import threads
+from onnx2torch_mlir.engine.compiler.code_text import declared, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -52,8 +53,8 @@ def of_turns(kind: Kind) -> list[tuple[str, str]]:
     """What the turns of one batch are computed from: names and types."""
     pointers = [(f"%{name}", "!llvm.ptr") for name in ("a", "b", "c", "mtable", "ktable", "left", "block")]
     flags = [("%add", "i1"), ("%are_fours", "i1"), ("%fa", "i8"), ("%za", "i16")]
-    words = [(f"%{name}", "i64") for name in ("ms", "ks", "ns", "run", "bytes", "step", "span", "groups", "batch")]
-    return [*pointers, *flags, *words, *of_tail(kind)]
+    sizes = words(["ms", "ks", "ns", "run", "bytes", "step", "span", "groups", "batch"])
+    return [*pointers, *flags, *sizes, *of_tail(kind)]
 
 
 def of_tail(kind: Kind) -> list[tuple[str, str]]:
@@ -67,7 +68,7 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
     # Then only the packed weight says if bytes are multiplied in fours or in pairs.
     head = f"%head = arith.constant {4 * unit.columns} : i64"
     lines = [
-        f"func.func private @{part}({threads.declared(of_turns(kind))}, {threads.RANGE}) {{",
+        f"func.func private @{part}({declared(of_turns(kind))}, {threads.RANGE}) {{",
         "%one = arith.constant 1 : i64",
         "%two = arith.constant 2 : i64",
         f"%width = arith.constant {unit.columns} : i64",

@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onnx2torch_mlir.engine.compiler.code_text import declared
+
 RANGE = "%begin: i64, %end: i64, %worker: i64"
 """The last arguments of a function of a range of items."""
-
-
-def product(name: str, factors: Sequence[str]) -> str:
-    """Text of ``%name``, the product of values of type i64; ``%one`` has to be there."""
-    lines, found = [], "%one"
-    for i, factor in enumerate(factors):
-        lines.append(f"%{name}_{i} = arith.muli {found}, {factor} : i64")
-        found = f"%{name}_{i}"
-    return "\n".join([*lines, f"%{name} = arith.muli {found}, %one : i64"])
-
-
-def declared(arguments: Sequence[tuple[str, str]]) -> str:
-    """Text of a function's arguments, given as names and types."""
-    return ", ".join(f"{name}: {type_}" for name, type_ in arguments)
 
 
 def task_name(name: str) -> str:
@@ -40,7 +28,7 @@ def spread(name: str, types: Sequence[str]) -> str:
     and no two ranges are handled by the same one at a time.
     """
     given = [f"%a{i}" for i in range(len(types))]
-    declared = ", ".join(f"{value}: {type_}" for value, type_ in zip(given, types, strict=True))
+    arguments = declared(list(zip(given, types, strict=True)))
     signature = ", ".join([*types, "i64", "i64", "i64"])
     places = [f"%p{i} = llvm.getelementptr %words[{i}] : (!llvm.ptr) -> !llvm.ptr, i64" for i in range(len(types))]
     loads = [line for i, type_ in enumerate(types) for line in _load(i, type_)]
@@ -52,7 +40,7 @@ def spread(name: str, types: Sequence[str]) -> str:
     func.call @{name}({", ".join([*given, "%begin", "%end", "%worker"])}) : ({signature}) -> ()
     return
   }}
-  func.func private @{spread_name(name)}(%ctx: !llvm.ptr, %count: i64, %work: i64{", " * bool(types)}{declared}) {{
+  func.func private @{spread_name(name)}(%ctx: !llvm.ptr, %count: i64, %work: i64{", " * bool(types)}{arguments}) {{
     %none = arith.constant 0 : i64
     %grain = func.call @o2m_grain(%ctx, %count, %work) : (!llvm.ptr, i64, i64) -> i64
     %alone = arith.cmpi eq, %grain, %none : i64

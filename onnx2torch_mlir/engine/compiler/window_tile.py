@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from onnx2torch_mlir.engine.compiler import threads
+from onnx2torch_mlir.engine.compiler.code_text import declared, product, words
 from onnx2torch_mlir.engine.compiler.window_code import Code
 
 MOST_PLACES = 8
@@ -91,8 +92,8 @@ class Window:
         return f"""
           func.func private @{name}(%ctx: !llvm.ptr, {", ".join(f"{value}: {kind}" for value, kind in given)}) {{
             %one = arith.constant 1 : i64
-            {threads.product("count", [f"%on{i}" for i in range(self.outer)])}
-            {threads.product("work", [f"%{size}" for size in inside])}
+            {product("count", [f"%on{i}" for i in range(self.outer)])}
+            {product("work", [f"%{size}" for size in inside])}
             func.call @{threads.spread_name(part)}({values}) : ({types}) -> ()
             return
           }}"""
@@ -105,13 +106,13 @@ class Window:
         start = [("%start", self.body.type_of(self.body.running))] if self.start else []
         named = [*pointers, *(f"{input.name}_p" for input in inputs)]
         given = [(name, "!llvm.ptr") for name in named] + scalars[0] + start
-        return [*given, *(scalars[1] if self.tail is not None else []), *((f"%{size}", "i64") for size in sizes)]
+        return [*given, *(scalars[1] if self.tail is not None else []), *words(sizes)]
 
     def _around(self, part: str, name: str, variants: Collection[int]) -> str:
         """The function of a range of turns of the outer loops taken as one."""
         given = self._given(["%x", "%w", "%o"], self.sizes())
         lines = [
-            f"func.func private @{part}({', '.join(f'{value}: {kind}' for value, kind in given)}, {threads.RANGE}) {{",
+            f"func.func private @{part}({declared(given)}, {threads.RANGE}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
             f"%most = arith.constant {MOST_PLACES} : i64",
@@ -147,7 +148,7 @@ class Window:
         given = self._given(["%x", "%w", "%o", "%base"], ["tx", "to", "cn", *self._tap_sizes()])
         lanes, kinds = self.lanes, self.bytes
         lines = [
-            f"func.func private @{name}_{places}({', '.join(f'{value}: {kind}' for value, kind in given)}) {{",
+            f"func.func private @{name}_{places}({declared(given)}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
             f"%lanes = arith.constant {lanes} : i64",

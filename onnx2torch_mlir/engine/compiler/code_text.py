@@ -1,0 +1,32 @@
+"""Pieces of the text of functions that several generators write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def declared(arguments: Sequence[tuple[str, str]]) -> str:
+    """A function's arguments, given as names and types."""
+    return ", ".join(f"{name}: {type_}" for name, type_ in arguments)
+
+
+def words(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Arguments of type i64, given without their ``%``."""
+    return [(f"%{name}", "i64") for name in names]
+
+
+def product(name: str, factors: Sequence[str]) -> str:
+    """``%name``, the product of values of type i64; ``%one`` has to be there."""
+    lines, found = [], "%one"
+    for i, factor in enumerate(factors):
+        lines.append(f"%{name}_{i} = arith.muli {found}, {factor} : i64")
+        found = f"%{name}_{i}"
+    return "\n".join([*lines, f"%{name} = arith.muli {found}, %one : i64"])
+
+
+def header_word(name: str, header: str, word: int) -> list[str]:
+    """``name`` = a word of the header of packed weights (layout.py)."""
+    return [
+        f"{name}_at = llvm.getelementptr {header}[{word}] : (!llvm.ptr) -> !llvm.ptr, i64",
+        f"{name} = llvm.load {name}_at : !llvm.ptr -> i64",
+    ]
