@@ -77,7 +77,7 @@ class Packing:
     ``offset`` is where the operand begins in the weight. Packed, batches come first, then panels of ``width`` columns each,
     then the segments, then the columns of the panel; columns beyond the last are 0. With ``zero`` the weight is of bytes
     (``signed`` or not), and packed less that zero point: segments are one then, and after a header neighbours along it lie side
-    by side for each column, two of 16 bits or, where ``fours`` allows and all are small, four of 8 bits (byte_tile.py), and
+    by side for each column, two of 16 bits or, where ``fours`` allows and all are small, four of 8 bits (integer_tile.py), and
     before each panel of those the sums of its columns; beyond the last there are zeros. With ``codes`` the weight is
     one of `derived.py`, packed as packed_codes.py does; all segments are one there, and batches count as one step each.
     """

@@ -7,7 +7,7 @@ part, so that a panel's part does.
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import byte_tile, contraction_panels, integer_packing, integer_tile, threads
+from onnx2torch_mlir.engine.compiler import contraction_panels, integer_packing, integer_tile, threads
 from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.integer_products import products
@@ -33,10 +33,10 @@ def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
     """The texts of the functions of ``kinds`` and of all that they call."""
     counts = {count for kind in kinds for count in (kind.rows, kind.columns, kind.sums)}
     texts = [contraction_panels.rows(count) for count in sorted(counts)]
-    texts += [integer_tile.tile(unit, rows) for rows in range(1, unit.rows + 1)]
+    texts += [integer_tile.tile(unit, rows, fours=False) for rows in range(1, unit.rows + 1)]
     texts += [integer_packing.rows(wide=True), integer_packing.columns(unit), products(unit, fours=False)]
     if unit.multiplies_pairs and any(kind.packed for kind in kinds):
-        texts += [byte_tile.tile(unit, rows) for rows in range(1, unit.rows + 1)]
+        texts += [integer_tile.tile(unit, rows, fours=True) for rows in range(1, unit.rows + 1)]
         texts += [integer_packing.rows(wide=False), products(unit, fours=True)]
     if any(kind.tail is not None for kind in kinds):
         texts.append(contraction_panels.block_rows())

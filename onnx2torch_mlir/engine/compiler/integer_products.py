@@ -3,7 +3,7 @@ first-level cache while all rows meet it."""
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import byte_tile, integer_tile
+from onnx2torch_mlir.engine.compiler import integer_tile
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _PANEL_BYTES = 1 << 15
@@ -15,14 +15,13 @@ def products(unit: VectorUnit, *, fours: bool) -> str:
     Arguments: packed rows, their table, how many there are, packed columns, how many there are, the result, the bytes of a
     packed row, whether to add to the result, and, for fours, what is subtracted from each number of the rows.
     """
-    form, module = ("fours", byte_tile) if fours else ("pairs", integer_tile)
-    given = "%ai, %bytes, %rows, %bk, %cj, %columns, %more, %kc"
-    if fours:
-        given = "%ai, %bytes, %rows, %bk, %bj, %cj, %columns, %more, %here, %kc"
+    form = "fours" if fours else "pairs"
+    given = "%ai, %bytes, %rows, %bk, %bj, %cj, %columns, %more, %here, %kc"
     cases = []
     for count in range(1, unit.rows + 1):
         head = f"case {count}" if count < unit.rows else "default"
-        cases.append(f"{head} {{ func.call @{module.tile_name(count)}({given}) : ({module.TYPES}) -> ()\nscf.yield }}")
+        called = integer_tile.tile_name(count, fours=fours)
+        cases.append(f"{head} {{ func.call @{called}({given}) : ({integer_tile.TYPES}) -> ()\nscf.yield }}")
     newline = "\n"
     return f"""
   func.func private @o2m_products_{form}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64, %c: !llvm.ptr,

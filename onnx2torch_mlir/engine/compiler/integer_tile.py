@@ -1,50 +1,39 @@
 """Register tiles of integers: a few rows times two vectors of columns of int32 sums, exact modulo 2^32.
 
-Both operands come packed as *pairs*: two neighbours along the sum, each 16 bits wide and less its zero point, so that one
-instruction multiplies two pairs and adds the two products (``pmaddwd``; with VNNI LLVM makes that and the sum one).
+Both operands come packed in 32 bits, neighbours along the sum side by side: as *pairs* of 16 bits, each number less its zero
+point, so that one instruction multiplies two pairs and adds the two products (``pmaddwd``; with VNNI LLVM makes that and the
+sum one); or as *fours* of 8 bits, unsigned ones of the left operand with signed ones of the right: one instruction multiplies
+them and adds neighbouring products as 16 bits (``pmaddubsw``), which holds them where the signed bytes are at most
+layout.LARGEST in magnitude, and another adds two of these to 32 bits.
 """
 
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
+TYPES = "!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i1, i32, i64"
+"""Of a tile's arguments.
+
+The left operand's steps (pairs or fours) at the first row, and how many bytes apart its rows are; the table of rows, from the
+tile's first (of which the second entry of each is the byte offset of the row in the result); the right operand's steps; the
+sums of each column's numbers; the result at the first column; how many columns there are to store; whether to add to what the
+result holds; what is to be subtracted from each number of the left operand; how many steps are summed up. Pairs are less their
+zero points already: of them, neither the columns' sums nor what is to be subtracted are looked at.
+"""
+
 _UNROLLED = 2
 _AHEAD = 12
 """Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
-TYPES = "!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i1, i64"
-"""Of a tile's arguments.
-
-The left operand's pairs at the first row, and how many bytes apart its rows are; the table of rows, from the tile's first
-(of which the second entry of each is the byte offset of the row in the result); the right operand's pairs; the result at the
-first column; how many columns there are to store; whether to add to what the result holds; how many pairs are summed up.
-"""
-
-_INTRINSICS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
+_BYTES = {4: "llvm.x86.ssse3.pmadd.ub.sw.128", 8: "llvm.x86.avx2.pmadd.ub.sw", 16: "llvm.x86.avx512.pmaddubs.w.512"}
+_WORDS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
 
 
-def tile_name(rows: int) -> str:
+def tile_name(rows: int, *, fours: bool) -> str:
     """The function of a tile."""
-    return f"o2m_tile_i8_{rows}"
+    return f"o2m_tile_{'u8' if fours else 'i8'}_{rows}"
 
 
-def products(unit: VectorUnit, name: str, x: str, y: str) -> list[str]:
-    """``name`` = for each lane the sum of two products of the numbers of 16 bits in ``x`` and ``y``."""
-    lanes = unit.lanes
-    pairs, wide, sums = f"vector<{2 * lanes}xi16>", f"vector<{2 * lanes}xi32>", f"vector<{lanes}xi32>"
-    if unit.multiplies_pairs:
-        return [f'{name} = llvm.call_intrinsic "{_INTRINSICS[lanes]}"({x}, {y}) : ({pairs}, {pairs}) -> {sums}']
-    even, odd = list(range(0, 2 * lanes, 2)), list(range(1, 2 * lanes, 2))
-    return [
-        f"{name}x = arith.extsi {x} : {pairs} to {wide}",
-        f"{name}y = arith.extsi {y} : {pairs} to {wide}",
-        f"{name}p = arith.muli {name}x, {name}y : {wide}",
-        f"{name}e = vector.shuffle {name}p, {name}p {even} : {wide}, {wide}",
-        f"{name}o = vector.shuffle {name}p, {name}p {odd} : {wide}, {wide}",
-        f"{name} = arith.addi {name}e, {name}o : {sums}",
-    ]
-
-
-def tile(unit: VectorUnit, rows: int) -> str:
+def tile(unit: VectorUnit, rows: int, *, fours: bool) -> str:
     """The text of a tile of ``rows`` rows."""
     lanes = unit.lanes
     sums, mask, wide = f"vector<{lanes}xi32>", f"vector<{lanes}xi1>", f"vector<{lanes}xi64>"
@@ -52,11 +41,12 @@ def tile(unit: VectorUnit, rows: int) -> str:
     kinds = ", ".join([sums] * len(cells))
     numbers = ", ".join(map(str, range(lanes)))
     lines = [
-        f"func.func private @{tile_name(rows)}(%a: !llvm.ptr, %far: i64, %rows: !llvm.ptr, %b: !llvm.ptr, %c: !llvm.ptr,"
-        " %columns: i64, %add: i1, %pairs: i64) {",
+        f"func.func private @{tile_name(rows, fours=fours)}(%a: !llvm.ptr, %far: i64, %rows: !llvm.ptr, %b: !llvm.ptr,"
+        " %totals: !llvm.ptr, %c: !llvm.ptr, %columns: i64, %add: i1, %less: i32, %steps: i64) {",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
         f"%zero = arith.constant dense<0> : {sums}",
+        f"%ones = arith.constant dense<1> : vector<{2 * lanes}xi16>",
         f"%lane = arith.constant dense<[{numbers}]> : {wide}",
         f"%shift = arith.constant dense<{lanes}> : {wide}",
         f"%limit0 = vector.broadcast %columns : i64 to {wide}",
@@ -64,6 +54,7 @@ def tile(unit: VectorUnit, rows: int) -> str:
         *(f"%m{half} = arith.cmpi slt, %lane, %limit{half} : {wide}" for half in range(2)),
         f"%width = arith.constant {2 * lanes} : i64",
         "%full = arith.cmpi sge, %columns, %width : i64",
+        *(_starts(lanes) if fours else [f"%start{half} = arith.addi %zero, %zero : {sums}" for half in range(2)]),
     ]
     for row in range(rows):
         lines += [
@@ -77,20 +68,22 @@ def tile(unit: VectorUnit, rows: int) -> str:
         ]
     lines.append(f"%start:{len(cells)} = scf.if %add -> ({kinds}) {{")
     for row, half in cells:
-        lines.append(
+        lines += [
             f"%i{row}_{half} = llvm.intr.masked.load %c{row}_{half}, %m{half}, %zero {{alignment = 4 : i32}}"
-            f" : (!llvm.ptr, {mask}, {sums}) -> {sums}"
-        )
-    lines += [f"scf.yield {', '.join(f'%i{row}_{half}' for row, half in cells)} : {kinds}", "} else {"]
-    lines += [f"scf.yield {', '.join(['%zero'] * len(cells))} : {kinds}", "}"]
+            f" : (!llvm.ptr, {mask}, {sums}) -> {sums}",
+            f"%j{row}_{half} = arith.addi %i{row}_{half}, %start{half} : {sums}",
+        ]
+    lines += [f"scf.yield {', '.join(f'%j{row}_{half}' for row, half in cells)} : {kinds}", "} else {"]
+    lines += [f"scf.yield {', '.join(f'%start{half}' for _, half in cells)} : {kinds}", "}"]
     lines += [
         f"%by = arith.constant {_UNROLLED} : i64",
-        "%rest = arith.remui %pairs, %by : i64",
-        "%whole = arith.subi %pairs, %rest : i64",
+        "%rest = arith.remui %steps, %by : i64",
+        "%whole = arith.subi %steps, %rest : i64",
     ]
     found = [f"%start#{i}" for i in range(len(cells))]
-    for tag, low, high, step, unrolled in (("u", "%none", "%whole", "%by", _UNROLLED), ("v", "%whole", "%pairs", "%one", 1)):
-        found = _loop(unit, rows, lines, tag, (low, high, step), unrolled, found)
+    for tag, low, high, step, unrolled in (("u", "%none", "%whole", "%by", _UNROLLED), ("v", "%whole", "%steps", "%one", 1)):
+        loop, found = _loop(unit, rows, tag, (low, high, step), unrolled, found, fours=fours)
+        lines += loop
     lines.append("scf.if %full {")
     lines += [
         f"llvm.store {value}, %c{row}_{half} {{alignment = 4 : i64}} : {sums}, !llvm.ptr"
@@ -104,17 +97,32 @@ def tile(unit: VectorUnit, rows: int) -> str:
     return "\n".join([*lines, "}", "return", "}"])
 
 
+def _starts(lanes: int) -> list[str]:
+    """``%start0`` and ``%start1``: what the zero point of the left operand takes from each column's sum."""
+    sums = f"vector<{lanes}xi32>"
+    lines = [f"%subtracted = vector.broadcast %less : i32 to {sums}"]
+    for half in range(2):
+        lines += [
+            f"%pt{half} = llvm.getelementptr %totals[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
+            f"%t{half} = llvm.load %pt{half} {{alignment = 4 : i64}} : !llvm.ptr -> {sums}",
+            f"%d{half} = arith.muli %t{half}, %subtracted : {sums}",
+            f"%start{half} = arith.subi %zero, %d{half} : {sums}",
+        ]
+    return lines
+
+
 def _loop(
-    unit: VectorUnit, rows: int, lines: list[str], tag: str, bounds: tuple[str, str, str], unrolled: int, sums: list[str]
-) -> list[str]:
-    """A loop over pairs, appended to ``lines``; the sums after it."""
+    unit: VectorUnit, rows: int, tag: str, bounds: tuple[str, str, str], unrolled: int, sums: list[str], *, fours: bool
+) -> tuple[list[str], list[str]]:
+    """A loop over steps, and the sums after it."""
     lanes = unit.lanes
-    pairs, vector = f"vector<{2 * lanes}xi16>", f"vector<{lanes}xi32>"
+    packed, vector = f"vector<{4 * lanes}xi8>" if fours else f"vector<{2 * lanes}xi16>", f"vector<{lanes}xi32>"
+    alignment = 1 if fours else 4
     kinds = ", ".join([vector] * len(sums))
     held = [f"%{tag}h{i}" for i in range(len(sums))]
     given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
     low, high, step = bounds
-    lines += [
+    lines = [
         f"%{tag}r:{len(sums)} = scf.for %{tag}k = {low} to {high} step {step} iter_args({given}) -> ({kinds}) : i64 {{",
         f"%{tag}far = arith.muli %{tag}k, %width : i64",
         f"%{tag}b = llvm.getelementptr %b[%{tag}far] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
@@ -129,19 +137,47 @@ def _loop(
         for half in range(2):
             lines += [
                 f"{name}q{half} = llvm.getelementptr %{tag}b[{(2 * turn + half) * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
-                f"{name}b{half} = llvm.load {name}q{half} {{alignment = 4 : i64}} : !llvm.ptr -> {pairs}",
+                f"{name}b{half} = llvm.load {name}q{half} {{alignment = 4 : i64}} : !llvm.ptr -> {packed}",
             ]
         for row in range(rows):
             lines += [
                 f"{name}p{row} = llvm.getelementptr %{tag}a{row}[{turn}] : (!llvm.ptr) -> !llvm.ptr, i32",
-                f"{name}x{row} = llvm.load {name}p{row} : !llvm.ptr -> i32",
+                f"{name}x{row} = llvm.load {name}p{row} {{alignment = {alignment} : i64}} : !llvm.ptr -> i32",
                 f"{name}w{row} = vector.broadcast {name}x{row} : i32 to {vector}",
-                f"{name}y{row} = vector.bitcast {name}w{row} : {vector} to {pairs}",
+                f"{name}y{row} = vector.bitcast {name}w{row} : {vector} to {packed}",
             ]
             for half in range(2):
-                cell = 2 * row + half
-                lines += products(unit, f"{name}m{row}_{half}", f"{name}y{row}", f"{name}b{half}")
-                lines.append(f"{name}s{row}_{half} = arith.addi {held[cell]}, {name}m{row}_{half} : {vector}")
+                cell, one = 2 * row + half, f"{name}m{row}_{half}"
+                multiplied = _fours if fours else _pairs
+                lines += multiplied(unit, one, f"{name}y{row}", f"{name}b{half}")
+                lines.append(f"{name}s{row}_{half} = arith.addi {held[cell]}, {one} : {vector}")
                 held[cell] = f"{name}s{row}_{half}"
     lines += [f"scf.yield {', '.join(held)} : {kinds}", "}"]
-    return [f"%{tag}r#{i}" for i in range(len(sums))]
+    return lines, [f"%{tag}r#{i}" for i in range(len(sums))]
+
+
+def _pairs(unit: VectorUnit, name: str, x: str, y: str) -> list[str]:
+    """``name`` = for each lane the sum of two products of the numbers of 16 bits in ``x`` and ``y``."""
+    lanes = unit.lanes
+    pairs, wide, sums = f"vector<{2 * lanes}xi16>", f"vector<{2 * lanes}xi32>", f"vector<{lanes}xi32>"
+    if unit.multiplies_pairs:
+        return [f'{name} = llvm.call_intrinsic "{_WORDS[lanes]}"({x}, {y}) : ({pairs}, {pairs}) -> {sums}']
+    even, odd = list(range(0, 2 * lanes, 2)), list(range(1, 2 * lanes, 2))
+    return [
+        f"{name}x = arith.extsi {x} : {pairs} to {wide}",
+        f"{name}y = arith.extsi {y} : {pairs} to {wide}",
+        f"{name}p = arith.muli {name}x, {name}y : {wide}",
+        f"{name}e = vector.shuffle {name}p, {name}p {even} : {wide}, {wide}",
+        f"{name}o = vector.shuffle {name}p, {name}p {odd} : {wide}, {wide}",
+        f"{name} = arith.addi {name}e, {name}o : {sums}",
+    ]
+
+
+def _fours(unit: VectorUnit, name: str, x: str, y: str) -> list[str]:
+    """``name`` = for each lane the sum of four products of the unsigned bytes in ``x`` and the signed ones in ``y``."""
+    lanes = unit.lanes
+    fours, pairs = f"vector<{4 * lanes}xi8>", f"vector<{2 * lanes}xi16>"
+    return [
+        f'{name}n = llvm.call_intrinsic "{_BYTES[lanes]}"({x}, {y}) : ({fours}, {fours}) -> {pairs}',
+        *_pairs(unit, name, f"{name}n", "%ones"),
+    ]
