@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from torch_mlir import ir
 from torch_mlir.dialects import llvm
 
 from onnx2torch_mlir.engine.compiler.flatten import assemble
-from onnx2torch_mlir.engine.compiler.walks import functions, pointer, symbol
+from onnx2torch_mlir.engine.compiler.walks import functions, made_by, pointer, root_of, symbol
+from onnx2torch_mlir.engine.layout import Packing
+
+_BEHIND = 2
+"""Words between those of the arguments and the packed weights: where results go, and what of it is given."""
 
 
 def pack(module: ir.Module) -> tuple[ir.Value, list[int]]:
@@ -35,6 +41,61 @@ def pack(module: ir.Module) -> tuple[ir.Value, list[int]]:
         block.erase_argument(0)
     main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([pointer()] * 2, signature.results))
     return block.arguments[0], positions
+
+
+@dataclass
+class Weights:
+    """The weights among the words of @main's arguments, as `pack` left them; those that are packed have words of their own.
+
+    ``numbers`` are those of the weights by the positions of their pointers, ``count`` that of the arguments' words; weights
+    from number ``derived`` on are computed from others (derivation.py).
+    """
+
+    context: ir.Value
+    words: ir.Value
+    count: int
+    numbers: dict[int, int]
+    derived: int
+    packings: list[Packing] = field(default_factory=list)
+    """What is to be packed before the first call, in the order of the words."""
+
+    def packed(self, packing: Packing) -> ir.Value:
+        """A pointer to a weight that is packed before the first call, at the insertion point."""
+        self.packings.append(packing)
+        return load_word(self.words, self.count + _BEHIND + len(self.packings) - 1, pointer())
+
+    def number_of(self, value: ir.Value) -> int | None:
+        """The number of the weight that ``value`` is a view of."""
+        cast = made_by(root_of(value), "builtin.unrealized_conversion_cast")
+        if cast is None:
+            return None
+        described = cast.operands[0]
+        while (insertion := made_by(described, "llvm.insertvalue")) is not None:
+            loaded = made_by(insertion.operands[1], "llvm.load")
+            if loaded is not None and loaded.results[0].type == pointer():
+                return self._at(loaded.operands[0])
+            described = insertion.operands[0]
+        return None
+
+    def _at(self, place: ir.Value) -> int | None:
+        if place == self.words:
+            return self.numbers.get(0)
+        gep = made_by(place, "llvm.getelementptr")
+        if gep is None or gep.operands[0] != self.words or len(gep.operands) != 1:
+            return None
+        (position,) = ir.DenseI32ArrayAttr(gep.attributes["rawConstantIndices"])
+        return self.numbers.get(position)
+
+
+def weights_of(module: ir.Module, places: list[int], inputs: int, derived: int) -> Weights:
+    """The weights of @main, whose arguments after ``inputs`` they are, the last ``derived`` ones computed from others.
+
+    ``places`` are what `pack` gave.
+    """
+    main = next(function for function in functions(module) if symbol(function) == "main")
+    context, words = main.regions[0].blocks[0].arguments
+    numbers = {place: number for number, place in enumerate(places[inputs:-1])}
+    return Weights(context, words, places[-1], numbers, len(numbers) - derived)
 
 
 def words_read(module: ir.Module) -> set[int] | None:

@@ -14,12 +14,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
 from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_tails, register_tile, runtime, threads
-from onnx2torch_mlir.engine.compiler.arguments import load_word
+from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.contraction_kinds import Kind
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
-from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of, where
+from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import append, functions, nested, pointer, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, functions, nested, symbol
 from onnx2torch_mlir.engine.layout import Packing
 
 _BYTES = 4
@@ -27,35 +27,23 @@ _FEW_ROWS = 4
 
 
 @dataclass
-class Program:
-    """What a module's contractions need beside the module: the functions they call, and what is to be packed."""
+class _Program:
+    """What a module's contractions need beside the module: its weights, and the functions they call."""
 
-    main: ir.Operation
-    weights: dict[int, int]
-    """The number of each weight, by the position of its pointer among the words of the arguments."""
-    words: int
-    derived: int
-    """The number of the first weight that is computed from others (derivation.py)."""
+    weights: Weights
     tails: contraction_tails.Tails
-    kinds: set[Kind] = field(default_factory=set)
-    packings: list[Packing] = field(default_factory=list)
-    nests: list[ir.Operation] = field(default_factory=list)
+    nests: list[ir.Operation]
     """What has not been looked at yet."""
+    kinds: set[Kind] = field(default_factory=set)
 
 
-def replace(
-    module: ir.Module, weights: dict[int, int], words: int, derived: int, tails: contraction_tails.Tails
-) -> list[Packing]:
-    """Let every contraction of @main call the driver.
+def replace(module: ir.Module, weights: Weights, tails: contraction_tails.Tails) -> None:
+    """Let every contraction of @main call the driver; the functions of tails are added to ``tails``.
 
-    Returns what is to be packed, in the order of the words after ``words``; the functions of tails are added to ``tails``.
-
-    Weights from number ``derived`` on are computed from others. The module holds @main on memrefs, with named operations
-    generalized and arguments packed (arguments.py).
+    The module holds @main on memrefs, with named operations generalized and arguments packed (arguments.py).
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    program = Program(main, weights, words, derived, tails)
-    program.nests = [operation for operation in nested(main) if operation.name == "linalg.generic"]
+    program = _Program(weights, tails, [operation for operation in nested(main) if operation.name == "linalg.generic"])
     while program.nests:
         found = match(program.nests.pop(0))
         if found is not None:
@@ -71,10 +59,9 @@ def replace(
         texts += {kind.tail.declaration for kind in program.kinds if kind.tail is not None}
         declared = threads.SIGNATURES + runtime.SIGNATURES
         append(module, declared + "\n".join(texts))
-    return program.packings
 
 
-def _call(found: Contraction, program: Program) -> None:
+def _call(found: Contraction, program: _Program) -> None:
     generic = found.generic
     packing = _packing(found, program)
     rows = _known_rows(found)
@@ -112,7 +99,7 @@ def _where_many(found: Contraction, sizes: Sizes, fill: ir.Operation | None) -> 
 
 def _emit(
     found: Contraction,
-    program: Program,
+    program: _Program,
     packing: Packing | None,
     tail: contraction_tails.Found | None,
     *,
@@ -126,8 +113,7 @@ def _emit(
         columns.append(sizes.step(found.right, found.column) if found.column is not None else sizes.number(_BYTES))
         batch_steps = [sizes.step(found.right, dim) for dim in found.batches]
     else:
-        right = load_word(_words(program), program.words + 2 + len(program.packings), pointer())
-        program.packings.append(packing)
+        right = program.weights.packed(packing)
         columns = [sizes.number(packing.columns[0])]
         batch_steps = [sizes.number(step) for step in packing.batch_steps]
     groups = found.merged()
@@ -147,15 +133,10 @@ def _emit(
     for dim in found.segments[:unpacked]:
         words += [sizes.count(dim), sizes.step(found.right, dim)]
     flag = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
-    context = program.main.regions[0].blocks[0].arguments[0]
     left = address(found.value(found.left))
     out = left if tail is not None else address(found.value(2))
-    given = [context, left, right, out, flag, *words, *given_to_tail]
+    given = [program.weights.context, left, right, out, flag, *words, *given_to_tail]
     func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), given)
-
-
-def _words(program: Program) -> ir.Value:
-    return program.main.regions[0].blocks[0].arguments[1]
 
 
 def _known_rows(found: Contraction) -> int | None:
@@ -165,10 +146,10 @@ def _known_rows(found: Contraction) -> int | None:
     return math.prod(known) if len(known) == len(lengths) else None
 
 
-def _packing(found: Contraction, program: Program) -> Packing | None:
+def _packing(found: Contraction, program: _Program) -> Packing | None:
     """How the right operand is packed once, if it is a weight of which everything is known."""
     value, access = found.value(found.right), found.operands[found.right]
-    weight = weight_of(value, _words(program), program.weights)
+    weight = program.weights.number_of(value)
     if weight is None or None in access.strides:
         return None
     offset = ir.MemRefType(value.type).get_strides_and_offset()[1]
@@ -184,5 +165,5 @@ def _packing(found: Contraction, program: Program) -> Packing | None:
     if column is None or None in batches or None in segments:
         return None
     known = [[pair for pair in pairs if pair is not None] for pairs in (batches, segments)]
-    codes = weight >= program.derived and len(found.merged()) == 1
+    codes = weight >= program.weights.derived and len(found.merged()) == 1
     return Packing(weight, offset, of_host().columns, known[0], column, known[1], codes=codes)

@@ -7,17 +7,16 @@ A ``linalg.generic`` on memrefs is taken if its body adds products of two bytes,
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, llvm, memref
 
 from onnx2torch_mlir.engine.compiler import contraction_tails, integer_driver, integer_zeros, runtime, threads
-from onnx2torch_mlir.engine.compiler.arguments import load_word
-from onnx2torch_mlir.engine.compiler.contraction_sizes import Sizes, address, fill_before, weight_of, where
+from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction, Side, match
 from onnx2torch_mlir.engine.compiler.integer_turns import Kind
+from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import append, constant_of, functions, is_memref, nested, pointer, symbol
 from onnx2torch_mlir.engine.layout import Packing
@@ -28,31 +27,19 @@ _SIGN = 128
 
 @dataclass
 class _Program:
-    """What a module's contractions need beside the module: the functions they call, and what is packed, from where on."""
+    """What a module's contractions need beside the module: its weights, and the functions they call."""
 
-    context: ir.Value
-    arguments: ir.Value
-    weights: dict[int, int]
-    words: int
-    before: int
+    weights: Weights
     tails: contraction_tails.Tails
     nests: list[ir.Operation]
     """What has not been looked at yet."""
     kinds: set[Kind] = field(default_factory=set)
-    packings: list[Packing] = field(default_factory=list)
 
 
-def replace(
-    module: ir.Module, weights: dict[int, int], words: int, packings: Sequence[Packing], tails: contraction_tails.Tails
-) -> list[Packing]:
-    """Let every contraction of bytes in @main call the driver; what is to be packed after ``packings``.
-
-    As contractions.replace, after which it comes; it has packed what is in ``packings``.
-    """
+def replace(module: ir.Module, weights: Weights, tails: contraction_tails.Tails) -> None:
+    """Let every contraction of bytes in @main call the driver, as contractions.replace does those of float32."""
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    context, arguments = main.regions[0].blocks[0].arguments
-    nests = [operation for operation in nested(main) if operation.name == "linalg.generic"]
-    program = _Program(context, arguments, weights, words, len(packings), tails, nests)
+    program = _Program(weights, tails, [operation for operation in nested(main) if operation.name == "linalg.generic"])
     while program.nests:
         found = match(program.nests.pop(0))
         if found is not None and found.columns:
@@ -62,7 +49,6 @@ def replace(
         text = integer_driver.functions_for(of_host(), program.kinds)
         text += "".join({f"\n{kind.tail.declaration}" for kind in program.kinds if kind.tail is not None})
         append(module, declared + text)
-    return program.packings
 
 
 def _call(found: IntegerContraction, program: _Program) -> None:
@@ -121,9 +107,7 @@ def _emit(
         b = address(found.generic.operands[right])
         steps = [sizes.step(right, dim) for dim in found.batches]
     else:
-        position = program.words + 2 + program.before + len(program.packings)
-        b = load_word(program.arguments, position, pointer())
-        program.packings.append(packing)
+        b = program.weights.packed(packing)
         steps = [sizes.number(step) for step in packing.batch_steps]
     words: list[ir.Value] = []
     for dim, step in zip(found.batches, steps, strict=True):
@@ -141,7 +125,7 @@ def _emit(
     nowhere = llvm.ZeroOp(pointer()).result
     flag = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
     a = address(found.generic.operands[left])
-    given = [program.context, a, b, a if tail is not None else address(found.generic.operands[out])]
+    given = [program.weights.context, a, b, a if tail is not None else address(found.generic.operands[out])]
     given += [nowhere if zeros is None else address(zeros), flag]
     given += [*_conversion(found, found.left), *_conversion(found, found.right)]
     func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *words, *given_to_tail])
@@ -187,7 +171,7 @@ def _packing(found: IntegerContraction, program: _Program) -> Packing | None:
     """How the right operand is packed once, if it is a weight of which everything is known."""
     side, access = found.right, found.operands[found.right.operand]
     value = found.generic.operands[side.operand]
-    weight = weight_of(value, program.arguments, program.weights)
+    weight = program.weights.number_of(value)
     zero = 0 if side.zero is None else constant_of(side.zero)
     if weight is None or zero is None or side.number is not None or None in access.strides or len(found.columns) != 1:
         return None

@@ -167,16 +167,14 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
             vector_math.expand(module)
     times.stage("legalize")
     with passes.findings_of("loop nests", diagnostics):
-        weights = {place: number for number, place in enumerate(places[options.inputs : -1])}
+        weights = arguments.weights_of(module, places, options.inputs, len(derived))
         marks = profiling.mark(module) if options.profile else None
-        own = len(weights) - len(derived)
         tails = contraction_tails.Tails(module)
-        packings: list[Packing] = []
         if options.enabled("contractions"):
-            packings += contractions.replace(module, weights, places[-1], own, tails)
-            packings += integer_contractions.replace(module, weights, places[-1], packings, tails)
+            contractions.replace(module, weights, tails)
+            integer_contractions.replace(module, weights, tails)
         if options.enabled("windows"):
-            packings += windows.replace(module, weights, places[-1], packings)
+            windows.replace(module, weights)
         loops = rows.fuse(module) if options.enabled("rows") else []
         aliases = dict(tails.exclusive)
         outlined = kernels.outline(module, loops)
@@ -191,7 +189,7 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         (shape, read is None or place in read, steps)
         for (shape, steps), place in zip(derived, places[len(places) - 1 - len(derived) : -1], strict=True)
     ]
-    return _Loops(messages, aliases, places[-1], packings, sites, made)
+    return _Loops(messages, aliases, places[-1], weights.packings, sites, made)
 
 
 def _protect_arguments(module: ir.Module) -> None:

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, llvm, memref
+from torch_mlir.dialects import func, llvm
 
 from onnx2torch_mlir.engine.compiler import contraction_tails, threads
-from onnx2torch_mlir.engine.compiler.arguments import load_word
-from onnx2torch_mlir.engine.compiler.contraction_sizes import filled_before, number_of_fill, weight_of
-from onnx2torch_mlir.engine.compiler.flatten import element_bytes, parts, without_offset
+from onnx2torch_mlir.engine.compiler.arguments import Weights
+from onnx2torch_mlir.engine.compiler.flatten import element_bytes
 from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, origin
+from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, filled_before, number_of_fill
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import append, functions, i64, is_memref, nested, pointer, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, functions, is_memref, nested, pointer, symbol
 from onnx2torch_mlir.engine.compiler.window_code import code_of
 from onnx2torch_mlir.engine.compiler.window_tile import MOST_PLACES, Body, Input, Tail, Window
 from onnx2torch_mlir.engine.layout import Packing
@@ -47,20 +47,25 @@ class _Found:
     body: Body
     scalars: list[ir.Value]
 
+    def length(self, dim: int) -> tuple[int, int]:
+        """An operand and its axis whose size is the number of turns of loop ``dim``."""
+        found = _length(self.operands, dim)
+        assert found is not None
+        return found
+
+    def fixed_length(self, dim: int) -> int | None:
+        """The number of turns of loop ``dim``, where the types tell."""
+        return self.lengths[dim]
+
 
 @dataclass
 class _Program:
-    """@main's context and words, how many of these there are, the weights among them, and what is to be packed of these."""
+    """What a module's windows need beside the module: its weights, and the functions they call."""
 
-    context: ir.Value
-    words: ir.Value
-    count: int
-    weights: dict[int, int]
-    before: int
-    packings: list[Packing] = field(default_factory=list)
-    windows: dict[Window, _Uses] = field(default_factory=dict)
-    nests: list[ir.Operation] = field(default_factory=list)
+    weights: Weights
+    nests: list[ir.Operation]
     """What has not been looked at yet."""
+    windows: dict[Window, _Uses] = field(default_factory=dict)
 
 
 @dataclass
@@ -81,15 +86,10 @@ class _After:
     scalars: list[ir.Value]
 
 
-def replace(module: ir.Module, weights: dict[int, int], words: int, packings: Sequence[Packing]) -> list[Packing]:
-    """Let every reduction over windows of @main call a function; what is to be packed for it, behind ``packings``.
-
-    The module is as contractions.py takes it, and the arguments mean the same.
-    """
+def replace(module: ir.Module, weights: Weights) -> None:
+    """Let every reduction over windows of @main call a function. The module is as contractions.py takes it."""
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    context, arguments = main.regions[0].blocks[0].arguments
-    program = _Program(context, arguments, words, weights, len(packings))
-    program.nests = [operation for operation in nested(main) if operation.name == "linalg.generic"]
+    program = _Program(weights, [operation for operation in nested(main) if operation.name == "linalg.generic"])
     while program.nests:
         found = _match(program.nests.pop(0))
         if found is not None:
@@ -98,7 +98,6 @@ def replace(module: ir.Module, weights: dict[int, int], words: int, packings: Se
         functions_ = [window.text(uses.name, uses.places, masked=uses.masked) for window, uses in program.windows.items()]
         text = "\n".join(functions_)
         append(module, threads.SIGNATURES + text)
-    return program.packings
 
 
 def _match(generic: ir.Operation) -> _Found | None:
@@ -225,16 +224,14 @@ def _call(found: _Found, program: _Program) -> None:
     else:
         uses.places |= _variants(1 if found.places is None else found.lengths[found.places])
     with ir.InsertionPoint(generic), generic.location:
-        x, o = (_pointer(value) for value in (generic.operands[0], out))
+        x, o = (address(value) for value in (generic.operands[0], out))
         w = x
         if packing is not None:
-            place = program.count + 2 + program.before + len(program.packings)
-            w = load_word(program.words, place, pointer())
-            program.packings.append(packing)
+            w = program.weights.packed(packing)
         given = [x, w, o]
         if after is not None:
             named = zip(after.found.kinds[:-1], after.found.nest.operands, strict=False)
-            given += [_pointer(value) for kind, value in named if kind != "sums"]
+            given += [address(value) for kind, value in named if kind != "sums"]
         given += found.scalars
         if fill is not None:
             number = number_of_fill(fill)
@@ -244,9 +241,8 @@ def _call(found: _Found, program: _Program) -> None:
         for piece in pieces:
             if piece is not None:
                 given[0], given[2] = (_ahead(start, piece.first * kind) for start, kind in ((x, kinds[0]), (o, kinds[2])))
-            func.CallOp(
-                [], ir.FlatSymbolRefAttr.get(uses.name), [program.context, *given, *_words(found, kinds[0], kinds[2], piece)]
-            )
+            words = _words(found, kinds[0], kinds[2], piece)
+            func.CallOp([], ir.FlatSymbolRefAttr.get(uses.name), [program.weights.context, *given, *words])
     if fill is not None:
         fill.erase()
     generic.erase()
@@ -276,10 +272,6 @@ def _arrays(found: _Found, out: ir.Value) -> list[ir.Value]:
     return [found.generic.operands[0], found.generic.operands[found.weight or 0], out]
 
 
-def _pointer(value: ir.Value) -> ir.Value:
-    return parts(value, without_offset(ir.MemRefType(value.type)))[0]
-
-
 def _variants(places: int | None) -> set[int]:
     """Of how many places there are tiles, if there are so many ``places`` side by side."""
     if places is None:
@@ -290,7 +282,7 @@ def _variants(places: int | None) -> set[int]:
 
 def _words(found: _Found, read: int, width: int, piece: _Piece | None) -> list[ir.Value]:
     """Counts and steps; ``read`` and ``width`` are the bytes of an element of what the function reads and writes."""
-    sizes = _Sizes(found)
+    sizes = Sizes(found)
     out = len(found.operands) - 1
     words: list[ir.Value] = []
     for dim in found.outer:
@@ -311,7 +303,7 @@ def _packing(found: _Found, program: _Program) -> Packing | None:
     """How the weight is packed once, if it is one of which everything is known."""
     assert found.weight is not None
     value, access = found.generic.operands[found.weight], found.operands[found.weight]
-    number = weight_of(value, program.words, program.weights)
+    number = program.weights.number_of(value)
     offset = ir.MemRefType(value.type).get_strides_and_offset()[1]
     dims = [found.channel, *found.taps]
     pairs = [(found.lengths[dim], access.step(dim)) for dim in dims]
@@ -319,42 +311,3 @@ def _packing(found: _Found, program: _Program) -> Packing | None:
     if number is None or offset == ir.ShapedType.get_dynamic_stride_or_offset() or len(known) != len(dims):
         return None
     return Packing(number, offset, of_host().lanes, [], known[0], known[1:])
-
-
-class _Sizes:
-    """Counts of loops, and steps of operands in bytes, as i64 values at the insertion point."""
-
-    def __init__(self, found: _Found) -> None:
-        self.found = found
-
-    def number(self, value: int) -> ir.Value:
-        """A constant."""
-        return arith.ConstantOp(ir.IntegerType.get_signless(64), i64(value)).result
-
-    def count(self, dim: int) -> ir.Value:
-        """How many turns a loop has."""
-        fixed = self.found.lengths[dim]
-        if fixed is not None:
-            return self.number(fixed)
-        place = _length(self.found.operands, dim)
-        assert place is not None
-        return self._metadata(place[0], 2 + place[1])
-
-    def step(self, operand: int, dim: int, width: int | None = None) -> ir.Value:
-        """How far an operand moves when the loop turns; ``width`` is that of its elements, if they are to have another."""
-        access = self.found.operands[operand]
-        rank = len(access.map.results)
-        total = self.number(0)
-        for axis, expression in enumerate(access.map.results):
-            factor = coefficient(expression, dim)
-            if factor:
-                stride = access.strides[axis]
-                far = self.number(stride) if stride is not None else self._metadata(operand, 2 + rank + axis)
-                total = arith.AddIOp(total, arith.MulIOp(far, self.number(factor)).result).result
-        if width is None:
-            width = element_bytes(ir.MemRefType(self.found.generic.operands[operand].type).element_type)
-        return arith.MulIOp(total, self.number(width)).result
-
-    def _metadata(self, operand: int, place: int) -> ir.Value:
-        found = memref.ExtractStridedMetadataOp(self.found.generic.operands[operand]).results[place]
-        return arith.IndexCastOp(ir.IntegerType.get_signless(64), found).result

@@ -1,4 +1,4 @@
-"""What contractions are given at run time: sizes, strides and addresses of their operands, weights, and zeros before them."""
+"""What nests are given at run time as calls: sizes, strides and addresses of their operands, and what fills their results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch_mlir.dialects import arith, memref, scf
 
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import Access, coefficient
-from onnx2torch_mlir.engine.compiler.walks import constant_of, i64, is_memref, made_by, pointer, root_of, users
+from onnx2torch_mlir.engine.compiler.walks import constant_of, i64, is_memref, root_of, users
 
 
 class Measured(Protocol):
@@ -58,11 +58,12 @@ class Sizes:
             total = arith.MulIOp(total, self.count(dim)).result if number else self.count(dim)
         return total
 
-    def step(self, operand: int, dim: int) -> ir.Value:
-        """How many bytes apart in an operand neighbours along ``dim`` are."""
+    def step(self, operand: int, dim: int, width: int | None = None) -> ir.Value:
+        """How many bytes apart in an operand neighbours along ``dim`` are; ``width`` is that of its elements, if another."""
         access = self.match.operands[operand]
         rank = len(access.map.results)
-        width = element_bytes(ir.MemRefType(self.match.generic.operands[operand].type).element_type)
+        if width is None:
+            width = element_bytes(ir.MemRefType(self.match.generic.operands[operand].type).element_type)
         fixed, total = 0, cast("ir.Value | None", None)
         for axis, expression in enumerate(access.map.results):
             factor = coefficient(expression, dim)
@@ -94,31 +95,6 @@ class Sizes:
 def address(value: ir.Value) -> ir.Value:
     """A pointer to a memref's first element."""
     return parts(value, without_offset(ir.MemRefType(value.type)))[0]
-
-
-def weight_of(value: ir.Value, words: ir.Value, weights: dict[int, int]) -> int | None:
-    """The number of the weight that ``value`` is a view of, as arguments.py assembles it.
-
-    ``words`` are those of the arguments, ``weights`` the number of each weight by the position of its pointer among them.
-    """
-    root = root_of(value)
-    cast_ = made_by(root, "builtin.unrealized_conversion_cast")
-    if cast_ is None:
-        return None
-    value = cast_.operands[0]
-    while (operation := made_by(value, "llvm.insertvalue")) is not None:
-        loaded = made_by(operation.operands[1], "llvm.load")
-        if operation.operands[1].type == pointer() and loaded is not None:
-            place = loaded.operands[0]
-            gep = made_by(place)
-            if gep is None:
-                return weights.get(0) if place == words else None
-            if gep.name == "llvm.getelementptr" and gep.operands[0] == words and len(gep.operands) == 1:
-                (position,) = ir.DenseI32ArrayAttr(gep.attributes["rawConstantIndices"])
-                return weights.get(position)
-            return None
-        value = operation.operands[0]
-    return None
 
 
 def fill_before(generic: ir.Operation) -> ir.Operation | None:
