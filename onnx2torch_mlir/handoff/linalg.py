@@ -17,6 +17,7 @@ from onnx2torch_mlir.handoff.elements import elements
 from onnx2torch_mlir.handoff.function_arguments import name_arguments, replace_arguments
 from onnx2torch_mlir.handoff.iree_parameters import make_parameters
 from onnx2torch_mlir.handoff.module import MlirModule
+from onnx2torch_mlir.lowering.lowered import NOT_POSITIVE
 
 
 class _Weight(Protocol):
@@ -47,6 +48,7 @@ def to_linalg(lowered: _Lowered, *, weights: Weights = "inline") -> MlirModule:
     check_weights(weights)
     module = parse(lowered.bytecode)
     function = ir.SymbolTable(module.operation)["main"].operation
+    function.walk(_without_hints)
     names = [(INPUT_ATTRIBUTE, spec.name) for spec in lowered.inputs]
     name_arguments(function, names + [(WEIGHT_ATTRIBUTE, weight.name) for weight in lowered.weights])
     if weights == "args":
@@ -61,6 +63,12 @@ def to_linalg(lowered: _Lowered, *, weights: Weights = "inline") -> MlirModule:
     if weights == "irpa":
         make_parameters(module, function, numbers)
     return MlirModule(module, dialect="linalg", weights=tensors, stored=weights)
+
+
+def _without_hints(operation: ir.Operation) -> ir.WalkResult:
+    if NOT_POSITIVE in operation.attributes:
+        del operation.attributes[NOT_POSITIVE]
+    return ir.WalkResult.ADVANCE
 
 
 def _constant(tensor: torch.Tensor, name: str, type_: Any) -> Any:

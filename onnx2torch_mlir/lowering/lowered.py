@@ -10,6 +10,9 @@ import sympy
 
 from onnx2torch_mlir.core.signature import TensorSpec
 
+NOT_POSITIVE = "o2m.not_positive"
+"""The attribute of a function of one number, ``math.exp``, whose argument is at most 0, or NaN: shorter code will do."""
+
 
 @dataclass(frozen=True)
 class Weight:

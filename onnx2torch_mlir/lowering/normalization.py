@@ -12,6 +12,7 @@ from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.lowering.casts import cast
 from onnx2torch_mlir.lowering.context import Context
 from onnx2torch_mlir.lowering.dtypes import op_math
+from onnx2torch_mlir.lowering.lowered import NOT_POSITIVE
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.pointwise import convert, elementwise, pointwise
 from onnx2torch_mlir.lowering.reduction import count_of, reduce, squared_deviation
@@ -24,7 +25,9 @@ def _shifted_exp(ctx: Context, x: Operand, axis: int, wide: torch.dtype) -> tupl
     top = reduce(ctx, x, [axis], "maximum", wide, keepdim=True)
 
     def body(element: ir.Value, maximum: ir.Value) -> ir.Value:
-        return b.same("math.exp", b.same("arith.subf", cast(b, element, x.dtype, wide), maximum))
+        power = b.same("math.exp", b.same("arith.subf", cast(b, element, x.dtype, wide), maximum))
+        power.owner.attributes[NOT_POSITIVE] = ir.UnitAttr.get()
+        return power
 
     powers = elementwise(ctx, Spec(wide, x.shape), [x, top], body)
     return top, powers, reduce(ctx, powers, [axis], "add", wide, keepdim=True)

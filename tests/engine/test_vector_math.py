@@ -14,6 +14,7 @@ pytest.importorskip("torch_mlir")
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler import vector_math
+from onnx2torch_mlir.lowering.lowered import NOT_POSITIVE
 
 REFERENCES = {
     "erf": lambda x: torch.special.erf(torch.from_numpy(x)).numpy(),
@@ -75,6 +76,17 @@ def test_units_in_the_last_place(name):
     wrong = wrong_by(got, exact)
     worst = int(wrong.argmax())
     assert wrong[worst] <= MOST_ULPS.get(name, 1.6), (x[worst], got[worst], exact[worst])
+
+
+def test_powers_of_what_is_not_positive():
+    x = -np.abs(arguments())
+    (got,) = engine_of(f'%r = "math.exp"(%x0) {{{NOT_POSITIVE}}} : (f32) -> f32').run([x])
+    with np.errstate(all="ignore"):
+        exact = np.exp(x.astype("d"))
+    tiny = exact < 2.0**-126
+    assert wrong_by(np.where(tiny, exact.astype("f"), got), exact).max() <= 1.6
+    assert np.all(got[tiny] >= 0) and np.all(got[tiny] < 2.0**-125)
+    assert np.all(got[x == -np.inf] == 0)
 
 
 SIGMOID = """%one = arith.constant 1.0 : f32

@@ -47,3 +47,11 @@ def test_weights_outside(lowered, weights: str, tmp_path: Path):
     assert str(module).count("onnx2mlir.weight") == len(lowered.weights)
     module.save(tmp_path / "m.mlir")
     assert (tmp_path / "m.safetensors").exists() == (weights == "external")
+
+
+def test_hints_of_the_lowering_stay_inside():
+    softmax = lower(export(nn.Softmax(-1), torch.zeros(3, 4)))
+    assert b"o2m.not_positive" in softmax.bytecode
+    text = str(to_linalg(softmax))
+    assert "math.exp" in text
+    assert "o2m." not in text

@@ -26,6 +26,7 @@ from onnx2torch_mlir.engine.compiler.scalar_code import (
     select,
 )
 from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
+from onnx2torch_mlir.lowering.lowered import NOT_POSITIVE
 
 _ROUND = 12582912.0
 """1.5 * 2**23: added to a number below 2**22, it leaves the nearest integer in the lowest bits."""
@@ -62,6 +63,8 @@ def expand(module: ir.Module) -> None:
             expansion = FUNCTIONS.get(operation.name)
             if expansion is None or not isinstance(operation.results[0].type, ir.F32Type):
                 continue
+            if operation.name == "math.exp" and NOT_POSITIVE in operation.attributes:
+                expansion = exp_at_most_1
             with ir.InsertionPoint(operation), operation.location:
                 result = expansion(*(Scalar(operand) for operand in operation.operands))
             operation.results[0].replace_all_uses_with(result.value)
@@ -118,6 +121,15 @@ def exp(x: Scalar) -> Scalar:
     n = shifted - (_ROUND + 254)
     r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
     return _scaled(fma(fma(polynomial(r, _EXP), r, 1.0), r, 1.0), shifted.bits())
+
+
+def exp_at_most_1(x: Scalar) -> Scalar:
+    """e to the x, which is not positive; results below 2**-126 may be 0."""
+    x = clamped(x, -88.0, None)
+    shifted = fma(x, _LOG2_E, _ROUND + 127)
+    n = shifted - (_ROUND + 127)
+    r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
+    return fma(fma(polynomial(r, _EXP), r, 1.0), r, 1.0) * _power_of_2(shifted.bits())
 
 
 def exp2(x: Scalar) -> Scalar:
