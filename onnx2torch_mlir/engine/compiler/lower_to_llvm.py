@@ -6,6 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import llvm
 
 from onnx2torch_mlir.engine.compiler import runtime
+from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol
 from onnx2torch_mlir.engine.layout import STOPPER, WORKER
 
@@ -29,8 +30,10 @@ def finish(module: ir.Module, noalias: dict[str, list[int]], words: int, result_
     """
     for function in functions(module):
         name = symbol(function)
+        hints: list[ir.Attribute] = [_text("prefer-vector-width", str(32 * of_host().lanes))]
         if name.startswith(_NOINLINE_PREFIXES):
-            function.attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get("noinline")])
+            hints.append(ir.StringAttr.get("noinline"))
+        function.attributes["passthrough"] = ir.ArrayAttr.get(hints)
         if name in noalias:
             count = len(function.regions[0].blocks[0].arguments)
             attributes = [ir.DictAttr.get({})] * count
@@ -40,6 +43,10 @@ def finish(module: ir.Module, noalias: dict[str, list[int]], words: int, result_
         if name == "main":
             _use_own_memory(function)
     append(module, runtime.entry(words, result_words))
+
+
+def _text(name: str, value: str) -> ir.ArrayAttr:
+    return ir.ArrayAttr.get([ir.StringAttr.get(name), ir.StringAttr.get(value)])
 
 
 def _use_own_memory(main: ir.Operation) -> None:
