@@ -55,9 +55,6 @@ CODES_HEADER = 16
 many steps along the sum a block has, the bytes of a block's record, whether columns have zero points of their own, else the
 one zero point's bits, the bytes of a panel, and the bytes of all panels of a batch."""
 
-LARGEST = 64
-"""The largest magnitude of signed bytes of which two products with unsigned ones are sure to fit 16 bits together."""
-
 INTEGERS_HEADER = 64
 """Bytes before packed integers. The words of 64 bits there are: whether they are fours, and the bytes of a batch."""
 
@@ -77,7 +74,7 @@ class Packing:
     ``offset`` is where the operand begins in the weight. Packed, batches come first, then panels of ``width`` columns each,
     then the segments, then the columns of the panel; columns beyond the last are 0. With ``zero`` the weight is of bytes
     (``signed`` or not), and packed less that zero point: segments are one then, and after a header neighbours along it lie side
-    by side for each column, two of 16 bits or, where ``fours`` allows and all are small, four of 8 bits (integer_tile.py), and
+    by side for each column, two of 16 bits or, where none is above ``largest``, four of 8 bits (integer_tile.py), and
     before each panel of those the sums of its columns; beyond the last there are zeros. With ``codes`` the weight is
     one of `derived.py`, packed as packed_codes.py does; all segments are one there, and batches count as one step each.
     """
@@ -91,7 +88,7 @@ class Packing:
     zero: int | None = None
     signed: bool = True
     codes: bool = False
-    fours: bool = False
+    largest: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:

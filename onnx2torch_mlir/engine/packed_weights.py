@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.engine.derived import Codes, Derived, evaluated
-from onnx2torch_mlir.engine.layout import INTEGERS_HEADER, LARGEST, Packing
+from onnx2torch_mlir.engine.layout import INTEGERS_HEADER, Packing
 from onnx2torch_mlir.engine.packed_codes import packed_codes
 
 
@@ -67,7 +67,7 @@ def _integers(view: Array, packing: Packing) -> Array:
     numbers = view.view(np.int8 if packing.signed else np.uint8).reshape(batches, steps, count)
     zero, panels = packing.zero or 0, -(-count // width)
     low, high = (int(numbers.min()) - zero, int(numbers.max()) - zero) if numbers.size else (0, 0)
-    fours = packing.fours and low >= -LARGEST and high <= LARGEST
+    fours = packing.largest > 0 and low >= -packing.largest and high <= min(packing.largest, 127)
     per, kind = (4, np.int8) if fours else (2, np.int16)
     groups = -(-steps // per)
     whole = np.zeros((batches, groups * per, panels * width), kind)

@@ -187,6 +187,5 @@ def _packing(found: IntegerContraction, program: _Program) -> Packing | None:
     batches, columns, sums = (pairs(dims) for dims in (found.batches, found.columns, found.sums))
     if batches is None or columns is None or sums is None:
         return None
-    return Packing(
-        weight, offset, of_host().columns, batches, columns[0], sums, int(zero), side.signed, fours=of_host().multiplies_pairs
-    )
+    unit = of_host()
+    return Packing(weight, offset, unit.columns, batches, columns[0], sums, int(zero), side.signed, largest=unit.largest_byte)

@@ -35,7 +35,7 @@ def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
     texts = [contraction_panels.rows(count) for count in sorted(counts)]
     texts += [integer_tile.tile(unit, rows, fours=False) for rows in range(1, unit.rows + 1)]
     texts += [integer_packing.rows(wide=True), integer_packing.columns(unit), products(unit, fours=False)]
-    if unit.multiplies_pairs and any(kind.packed for kind in kinds):
+    if unit.largest_byte and any(kind.packed for kind in kinds):
         texts += [integer_tile.tile(unit, rows, fours=True) for rows in range(1, unit.rows + 1)]
         texts += [integer_packing.rows(wide=False), products(unit, fours=True)]
     if any(kind.tail is not None for kind in kinds):

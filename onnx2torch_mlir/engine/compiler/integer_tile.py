@@ -2,9 +2,9 @@
 
 Both operands come packed in 32 bits, neighbours along the sum side by side: as *pairs* of 16 bits, each number less its zero
 point, so that one instruction multiplies two pairs and adds the two products (``pmaddwd``; with VNNI LLVM makes that and the
-sum one); or as *fours* of 8 bits, unsigned ones of the left operand with signed ones of the right: one instruction multiplies
-them and adds neighbouring products as 16 bits (``pmaddubsw``), which holds them where the signed bytes are at most
-layout.LARGEST in magnitude, and another adds two of these to 32 bits.
+sum one); or as *fours* of 8 bits, unsigned ones of the left operand with signed ones of the right. Their products are added to
+the sums by one instruction (``vpdpbusd``, of VNNI); without it one adds neighbouring products as 16 bits (``pmaddubsw``), which
+holds them where the signed bytes are small (`VectorUnit.largest_byte`), and another two of these to 32 bits.
 """
 
 from __future__ import annotations
@@ -147,21 +147,21 @@ def _loop(
                 f"{name}y{row} = vector.bitcast {name}w{row} : {vector} to {packed}",
             ]
             for half in range(2):
-                cell, one = 2 * row + half, f"{name}m{row}_{half}"
-                multiplied = _fours if fours else _pairs
-                lines += multiplied(unit, one, f"{name}y{row}", f"{name}b{half}")
-                lines.append(f"{name}s{row}_{half} = arith.addi {held[cell]}, {one} : {vector}")
-                held[cell] = f"{name}s{row}_{half}"
+                cell, total = 2 * row + half, f"{name}s{row}_{half}"
+                added = _fours if fours else _pairs
+                lines += added(unit, total, held[cell], f"{name}y{row}", f"{name}b{half}")
+                held[cell] = total
     lines += [f"scf.yield {', '.join(held)} : {kinds}", "}"]
     return lines, [f"%{tag}r#{i}" for i in range(len(sums))]
 
 
-def _pairs(unit: VectorUnit, name: str, x: str, y: str) -> list[str]:
-    """``name`` = for each lane the sum of two products of the numbers of 16 bits in ``x`` and ``y``."""
+def _pairs(unit: VectorUnit, name: str, total: str, x: str, y: str) -> list[str]:
+    """``name`` = for each lane ``total`` and the two products of the numbers of 16 bits in ``x`` and ``y``."""
     lanes = unit.lanes
     pairs, wide, sums = f"vector<{2 * lanes}xi16>", f"vector<{2 * lanes}xi32>", f"vector<{lanes}xi32>"
+    add = f"{name} = arith.addi {total}, {name}s : {sums}"
     if unit.multiplies_pairs:
-        return [f'{name} = llvm.call_intrinsic "{_WORDS[lanes]}"({x}, {y}) : ({pairs}, {pairs}) -> {sums}']
+        return [f'{name}s = llvm.call_intrinsic "{_WORDS[lanes]}"({x}, {y}) : ({pairs}, {pairs}) -> {sums}', add]
     even, odd = list(range(0, 2 * lanes, 2)), list(range(1, 2 * lanes, 2))
     return [
         f"{name}x = arith.extsi {x} : {pairs} to {wide}",
@@ -169,15 +169,19 @@ def _pairs(unit: VectorUnit, name: str, x: str, y: str) -> list[str]:
         f"{name}p = arith.muli {name}x, {name}y : {wide}",
         f"{name}e = vector.shuffle {name}p, {name}p {even} : {wide}, {wide}",
         f"{name}o = vector.shuffle {name}p, {name}p {odd} : {wide}, {wide}",
-        f"{name} = arith.addi {name}e, {name}o : {sums}",
+        f"{name}s = arith.addi {name}e, {name}o : {sums}",
+        add,
     ]
 
 
-def _fours(unit: VectorUnit, name: str, x: str, y: str) -> list[str]:
-    """``name`` = for each lane the sum of four products of the unsigned bytes in ``x`` and the signed ones in ``y``."""
+def _fours(unit: VectorUnit, name: str, total: str, x: str, y: str) -> list[str]:
+    """``name`` = for each lane ``total`` and the four products of the unsigned bytes in ``x`` and the signed ones in ``y``."""
     lanes = unit.lanes
-    fours, pairs = f"vector<{4 * lanes}xi8>", f"vector<{2 * lanes}xi16>"
+    fours, pairs, sums = f"vector<{4 * lanes}xi8>", f"vector<{2 * lanes}xi16>", f"vector<{lanes}xi32>"
+    if unit.has_dot_products:
+        dot = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
+        return [f'{name} = llvm.call_intrinsic "{dot}"({total}, {x}, {y}) : ({sums}, {fours}, {fours}) -> {sums}']
     return [
         f'{name}n = llvm.call_intrinsic "{_BYTES[lanes]}"({x}, {y}) : ({fours}, {fours}) -> {pairs}',
-        *_pairs(unit, name, f"{name}n", "%ones"),
+        *_pairs(unit, name, total, f"{name}n", "%ones"),
     ]

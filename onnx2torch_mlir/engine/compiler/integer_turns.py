@@ -64,7 +64,7 @@ def of_tail(kind: Kind) -> list[tuple[str, str]]:
 
 def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
     """Turns ``begin`` to ``end``: rows are packed, and meet a group of columns; the groups of the same rows are neighbours."""
-    both, tail = kind.packed and unit.multiplies_pairs, kind.tail
+    both, tail = kind.packed and unit.largest_byte > 0, kind.tail
     # Then only the packed weight says if bytes are multiplied in fours or in pairs.
     head = f"%head = arith.constant {4 * unit.columns} : i64"
     lines = [

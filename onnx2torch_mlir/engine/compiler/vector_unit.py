@@ -7,17 +7,29 @@ from dataclasses import dataclass
 
 from onnx2torch_mlir.engine import objects
 
+_ANY_BYTE = 128
+_ADDED_AS_WORDS = 64
+"""Two products of a signed byte of this magnitude and an unsigned one add up to at most 2 * 64 * 255 < 2^15."""
+
 
 @dataclass(frozen=True)
 class VectorUnit:
     """``lanes``: float32 numbers in a register; ``registers``: how many of these there are.
 
-    ``multiplies_pairs``: whether an instruction multiplies integers of 16 bits and adds each two neighbours.
+    ``multiplies_pairs``: whether an instruction multiplies integers of 16 bits and adds each two neighbours. ``largest_byte``:
+    up to which magnitude signed bytes can be multiplied by unsigned ones and four neighbours be added exactly; 0 if they
+    cannot, 128 where one instruction does all of it.
     """
 
     lanes: int
     registers: int
     multiplies_pairs: bool = False
+    largest_byte: int = 0
+
+    @property
+    def has_dot_products(self) -> bool:
+        """Whether one instruction adds four products of bytes to an int32 (VNNI)."""
+        return self.largest_byte == _ANY_BYTE
 
     @property
     def columns(self) -> int:
@@ -35,7 +47,12 @@ def of_host() -> VectorUnit:
     """The vector unit of this machine; SSE's where nothing better is known."""
     features = set(objects.host().split()[-1].split(","))
     if "+avx512f" in features:
-        return VectorUnit(16, 32, "+avx512bw" in features)
+        has_words = "+avx512bw" in features
+        return VectorUnit(16, 32, has_words, _largest_byte(has_words, "+avx512vnni" in features))
     if {"+avx2", "+fma"} <= features:
-        return VectorUnit(8, 16, True)
-    return VectorUnit(4, 16, "+sse2" in features)
+        return VectorUnit(8, 16, True, _largest_byte(True, "+avxvnni" in features))
+    return VectorUnit(4, 16, "+sse2" in features, _largest_byte("+ssse3" in features, False))
+
+
+def _largest_byte(by_words: bool, at_once: bool) -> int:
+    return _ANY_BYTE if at_once else _ADDED_AS_WORDS if by_words else 0
