@@ -108,13 +108,13 @@ def test_layouts(name, constant, start):
 
 
 @pytest.mark.parametrize("dtypes", SIGNS)
-@pytest.mark.parametrize("largest", [64, 65])
+@pytest.mark.parametrize("largest", [64, 65, 127, 128])
 def test_the_largest_small_weights(dtypes, largest):
     """Sums of two products do not fit 16 bits from 65 on; sums of several parts, and of a number of steps that is odd."""
+    zero = 128 if dtypes[1] is torch.uint8 else 0
     x = np.full((7, 4101), np.iinfo(NUMPY[dtypes[0]]).max, NUMPY[dtypes[0]])
     x[3] = np.iinfo(x.dtype).min
-    w = np.full((4101, 35), 100 + largest if dtypes[1] is torch.uint8 else largest, NUMPY[dtypes[1]])
-    zero = 100 if dtypes[1] is torch.uint8 else 0
+    w = np.full((4101, 35), zero + min(largest, 127), NUMPY[dtypes[1]])
     w[:, 5] = zero - largest
     shapes = (x.shape, w.shape, (7, 35))
     made = program(
@@ -123,7 +123,7 @@ def test_the_largest_small_weights(dtypes, largest):
     code = engine.compile(made)
     np.testing.assert_array_equal(code.run([x])[0], (x.astype(np.int32) + 9) @ (w.astype(np.int32) - zero))
     packing = Packing(*build(made.bytecode, Options(inputs=1))["packings"][0])
-    assert packed(w, packing)[:8].view(np.int64)[0] == (largest == 64 and packing.fours)
+    assert packed(w, packing)[:8].view(np.int64)[0] == (largest <= packing.largest)
 
 
 @pytest.mark.parametrize("small", [False, True])
