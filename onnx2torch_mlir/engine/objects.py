@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 _lock = threading.Lock()
+
+ARCH_PRCTL, REQUEST_PERMISSION, TILES = 158, 0x1023, 18
+"""Of Linux on x86-64: the number of the call arch_prctl, its code ARCH_REQ_XCOMP_PERM, and the state XFEATURE_XTILEDATA."""
 
 
 def undefined_symbols(code: bytes) -> list[str]:
@@ -92,7 +96,17 @@ def _binding() -> Any:
     return binding
 
 
+@functools.cache
 def host() -> str:
-    """The processor that code is made for: its name and features."""
+    """The processor that code is made for: its name and features, of which this process may use all."""
     binding = _binding()
-    return f"{binding.get_default_triple()} {binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}"
+    features = binding.get_host_cpu_features()
+    if features.get("amx-tile") and not _may_use_tiles():
+        features.update((name, False) for name in features if name.startswith("amx-"))
+    return f"{binding.get_default_triple()} {binding.get_host_cpu_name()} {features.flatten()}"
+
+
+def _may_use_tiles() -> bool:
+    """Ask Linux for the registers of the matrix unit, which a process gets on demand."""
+    system = ctypes.CDLL(None)
+    return hasattr(system, "syscall") and system.syscall(ARCH_PRCTL, REQUEST_PERMISSION, TILES) == 0

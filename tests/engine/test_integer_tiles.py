@@ -126,6 +126,20 @@ def test_the_largest_small_weights(dtypes, largest):
     assert packed(w, packing)[:8].view(np.int64)[0] == (largest <= packing.largest)
 
 
+@pytest.mark.parametrize("dtypes", SIGNS)
+@pytest.mark.parametrize("rows", [15, 16, 17, 32, 33, 64, 205])
+@pytest.mark.parametrize(("steps", "columns"), [(63, 40), (64, 31), (67, 32), (200, 33), (448, 96)])
+def test_many_rows(dtypes, rows, steps, columns):
+    """Tiles of a matrix unit are of 16 rows and 64 steps along the sum; what is left of these is done by vectors."""
+    zero = 128 if dtypes[1] is torch.uint8 else 0
+    x, w = codes(dtypes[0], rows, steps), codes(dtypes[1], steps, columns)
+    shapes = (x.shape, w.shape, (rows, columns))
+    body = contraction(MATRIX, dtypes, shapes, (-9, zero), 1000)
+    made = program(body, [(dtypes[0], x.shape)], [(I32, (rows, columns))], [(w, dtypes[1], w.shape)])
+    expected = (x.astype(np.int32) + 9) @ (w.astype(np.int32) - zero) + 1000
+    np.testing.assert_array_equal(engine.compile(made).run([x])[0], expected)
+
+
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("constant", [False, True])
 def test_window(constant, small, monkeypatch):

@@ -7,7 +7,7 @@ part, so that a panel's part does.
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import contraction_panels, integer_packing, integer_tile, threads
+from onnx2torch_mlir.engine.compiler import contraction_panels, integer_packing, integer_tile, matrix_tiles, threads
 from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.integer_products import products
@@ -38,6 +38,7 @@ def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
     if unit.largest_byte and any(kind.packed for kind in kinds):
         texts += [integer_tile.tile(unit, rows, fours=True) for rows in range(1, unit.rows + 1)]
         texts += [integer_packing.rows(wide=False), products(unit, fours=True)]
+        texts += [matrix_tiles.functions(unit)] if unit.has_matrices else []
     if any(kind.tail is not None for kind in kinds):
         texts.append(contraction_panels.block_rows())
     texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]

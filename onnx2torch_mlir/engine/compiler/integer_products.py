@@ -13,7 +13,8 @@ def products(unit: VectorUnit, *, fours: bool) -> str:
     """@o2m_products_fours and @o2m_products_pairs.
 
     Arguments: packed rows, their table, how many there are, packed columns, how many there are, the result, the bytes of a
-    packed row, whether to add to the result, and, for fours, what is subtracted from each number of the rows.
+    packed row, whether to add to the result, for fours, what is subtracted from each number of the rows, and the step along
+    the sum with which to begin: what is before it has been added.
     """
     form = "fours" if fours else "pairs"
     given = "%ai, %bytes, %rows, %bk, %bj, %cj, %columns, %more, %here, %kc"
@@ -25,7 +26,7 @@ def products(unit: VectorUnit, *, fours: bool) -> str:
     newline = "\n"
     return f"""
   func.func private @o2m_products_{form}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64, %c: !llvm.ptr,
-      %bytes: i64, %add: i1, %bias: i16) {{
+      %bytes: i64, %add: i1, %bias: i16, %first: i64) {{
     %none = arith.constant 0 : i64
     %one = arith.constant 1 : i64
     %two = arith.constant 2 : i64
@@ -41,7 +42,7 @@ def products(unit: VectorUnit, *, fours: bool) -> str:
     %far = arith.muli %steps, %step_bytes : i64
     %panel_bytes = arith.addi %far, %head : i64
     %turns = arith.maxsi %steps, %one : i64
-    scf.for %k = %none to %turns step %part : i64 {{
+    scf.for %k = %first to %turns step %part : i64 {{
       %kl = arith.subi %steps, %k : i64
       %kc = arith.minsi %kl, %part : i64
       %later = arith.cmpi ne, %k, %none : i64

@@ -54,7 +54,7 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool) -> str:
         *(f"%m{half} = arith.cmpi slt, %lane, %limit{half} : {wide}" for half in range(2)),
         f"%width = arith.constant {2 * lanes} : i64",
         "%full = arith.cmpi sge, %columns, %width : i64",
-        *(_starts(lanes) if fours else [f"%start{half} = arith.addi %zero, %zero : {sums}" for half in range(2)]),
+        *(starts(lanes) if fours else [f"%start{half} = arith.addi %zero, %zero : {sums}" for half in range(2)]),
     ]
     for row in range(rows):
         lines += [
@@ -97,7 +97,7 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool) -> str:
     return "\n".join([*lines, "}", "return", "}"])
 
 
-def _starts(lanes: int) -> list[str]:
+def starts(lanes: int) -> list[str]:
     """``%start0`` and ``%start1``: what the zero point of the left operand takes from each column's sum."""
     sums = f"vector<{lanes}xi32>"
     lines = [f"%subtracted = vector.broadcast %less : i32 to {sums}"]

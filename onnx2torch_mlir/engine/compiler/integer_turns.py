@@ -66,9 +66,11 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
     """Turns ``begin`` to ``end``: rows are packed, and meet a group of columns; the groups of the same rows are neighbours."""
     both, tail = kind.packed and unit.largest_byte > 0, kind.tail
     # Then only the packed weight says if bytes are multiplied in fours or in pairs.
+    rows = "%own, %a, %table, %m, %ktable, %ks, %run, %fa, %za"
     head = f"%head = arith.constant {4 * unit.columns} : i64"
     lines = [
         f"func.func private @{part}({declared(of_turns(kind))}, {threads.RANGE}) {{",
+        "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
         "%two = arith.constant 2 : i64",
         f"%width = arith.constant {unit.columns} : i64",
@@ -91,7 +93,7 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
         "%m = arith.minsi %rest, %step : i64",
         "%ti = arith.muli %i, %two : i64",
         "%table = llvm.getelementptr %mtable[%ti] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        *_either(both, "func.call @o2m_{}_of_rows", "%own, %a, %table, %m, %ktable, %ks, %run, %fa, %za", _ROWS_TYPES),
+        *_either(both, [f"func.call @o2m_{form}_of_rows({rows}) : ({_ROWS_TYPES}) -> ()" for form in ("fours", "pairs")]),
         "%first = arith.muli %group, %span : i64",
         "%after = arith.addi %first, %span : i64",
         "%last = arith.minsi %after, %ns : i64",
@@ -108,7 +110,7 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
             "%nh = arith.subi %last, %first : i64",
             *place,
             "%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
-            *_either(both, "func.call @o2m_products_{}", given, _PRODUCTS_TYPES),
+            *_either(both, _products(unit, given)),
         ]
     else:
         to_tail = ", ".join(["%sums, %row, %m, %j, %nh, %ns", *(name for name, _ in of_tail(kind))])
@@ -120,7 +122,7 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
             "%nleft = arith.subi %last, %j : i64",
             "%nh = arith.minsi %nleft, %block_columns : i64",
             *place,
-            *_either(both, "func.call @o2m_products_{}", given, _PRODUCTS_TYPES),
+            *_either(both, _products(unit, given)),
             f"func.call @{tail.name}({to_tail}) : ({', '.join(['!llvm.ptr', *['i64'] * 5, *tail.types])}) -> ()",
             "}",
         ]
@@ -131,7 +133,16 @@ _ROWS_TYPES = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64, i8, i1
 _PRODUCTS_TYPES = "!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr, i64, i1, i16"
 
 
-def _either(both: bool, function: str, given: str, types: str) -> list[str]:
-    """The call of a function for fours or for pairs."""
-    calls = [f"{function.format(form)}({given}) : ({types}) -> ()" for form in ("fours", "pairs")]
+def _products(unit: VectorUnit, given: str) -> list[str]:
+    """The calls that multiply fours and pairs."""
+    fours, pairs = (
+        f"func.call @o2m_products_{form}({given}, %none) : ({_PRODUCTS_TYPES}, i64) -> ()" for form in ("fours", "pairs")
+    )
+    if unit.has_matrices:
+        fours = f"func.call @o2m_products_matrices({given}) : ({_PRODUCTS_TYPES}) -> ()"
+    return [fours, pairs]
+
+
+def _either(both: bool, calls: list[str]) -> list[str]:
+    """A call for fours or one for pairs."""
     return ["scf.if %are_fours {", calls[0], "} else {", calls[1], "}"] if both else calls[1:]

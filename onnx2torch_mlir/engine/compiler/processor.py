@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from onnx2torch_mlir.engine.compiler.c_code import Fragment, Function, Value
+from onnx2torch_mlir.engine.objects import ARCH_PRCTL, REQUEST_PERMISSION, TILES
 
 EAX, EBX, ECX, EDX = range(4)
 
@@ -21,7 +22,7 @@ _BITS: dict[tuple[int, int, int], dict[str, int]] = {
         "avx512vbmi": 1, "avx512vbmi2": 6, "gfni": 8, "vaes": 9, "vpclmulqdq": 10, "avx512vnni": 11,
         "avx512bitalg": 12, "avx512vpopcntdq": 14,
     },
-    (7, 0, EDX): {"avx512vp2intersect": 8, "avx512fp16": 23},
+    (7, 0, EDX): {"avx512vp2intersect": 8, "avx512fp16": 23, "amx-tile": 24, "amx-int8": 25},
     (7, 1, EAX): {"avxvnni": 4, "avx512bf16": 5, "avxifma": 23},
     (7, 1, EDX): {"avxvnniint8": 4, "avxneconvert": 5, "avxvnniint16": 10},
     (0x80000001, 0, ECX): {"lzcnt": 5, "sse4a": 6, "xop": 11, "fma4": 16, "tbm": 21},
@@ -55,7 +56,9 @@ def support(fragment: Fragment, name: str, features: Iterable[str]) -> None:
             found = _cpuid(f, leaf, subleaf).field(register) & _signed(mask)
             with f.when(found.differs(_signed(mask))):
                 f.give(no)
+        has_tiles = "amx-tile" in wanted
         state = 0xE6 if any(feature.startswith("avx512") for feature in wanted) else 0x6 if "avx" in wanted else 0
+        state |= 0x60000 if has_tiles else 0
         if state:  # The system has to save the registers.
             osxsave = 1 << 27
             with f.when((_cpuid(f, 1, 0).field(ECX) & osxsave).equals(0)):
@@ -66,6 +69,15 @@ def support(fragment: Fragment, name: str, features: Iterable[str]) -> None:
                 "!llvm.struct<(i32, i32)>",
             )
             with f.when((kept.field(0) & state).differs(state)):
+                f.give(no)
+        if has_tiles:
+            given = ", ".join(f.number(value, "i64").name for value in (ARCH_PRCTL, REQUEST_PERMISSION, TILES))
+            granted = f.emit(
+                'llvm.inline_asm has_side_effects "syscall", "={ax},{ax},{di},{si},~{cx},~{r11},~{memory},~{flags}" '
+                f"{given} : (i64, i64, i64) -> i64",
+                "i64",
+            )
+            with f.when(granted.differs(0)):
                 f.give(no)
         f.give(f.number(1, "i1"))
 

@@ -25,6 +25,8 @@ class VectorUnit:
     registers: int
     multiplies_pairs: bool = False
     largest_byte: int = 0
+    has_matrices: bool = False
+    """Whether there is a unit for products of matrices of bytes (AMX)."""
 
     @property
     def has_dot_products(self) -> bool:
@@ -48,7 +50,9 @@ def of_host() -> VectorUnit:
     features = set(objects.host().split()[-1].split(","))
     if "+avx512f" in features:
         has_words = "+avx512bw" in features
-        return VectorUnit(16, 32, has_words, _largest_byte(has_words, "+avx512vnni" in features))
+        has_dots = "+avx512vnni" in features
+        has_matrices = has_dots and {"+amx-tile", "+amx-int8"} <= features
+        return VectorUnit(16, 32, has_words, _largest_byte(has_words, has_dots), has_matrices)
     if {"+avx2", "+fma"} <= features:
         return VectorUnit(8, 16, True, _largest_byte(True, "+avxvnni" in features))
     return VectorUnit(4, 16, "+sse2" in features, _largest_byte("+ssse3" in features, False))
