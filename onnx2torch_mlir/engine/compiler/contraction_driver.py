@@ -96,7 +96,7 @@ class _Contract:
             f"func.func private @{name}({declared(self._of_blocks())}, {threads.RANGE}) {{",
             "%one = arith.constant 1 : i64",
             f"%entry = arith.constant {contraction_panels.ENTRY_BYTES} : i64",
-            f"%block_rows = arith.constant {BLOCK_ROWS} : i64",
+            *_block_rows(),
             f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
             f"%block_bytes = arith.constant {BLOCK_ROWS * BLOCK_COLUMNS * _BYTES} : i64",
             f"%panels_in = arith.constant {BLOCK_COLUMNS // self._unit.columns} : i64",
@@ -267,10 +267,20 @@ class _Contract:
         return f"func.call @{name}({', '.join(given)}) : ({', '.join(types)}) -> ()"
 
 
+def _block_rows() -> list[str]:
+    """``%block_rows``: how many rows a block has, as even as they are."""
+    return [
+        f"%most_rows = arith.constant {BLOCK_ROWS} : i64",
+        "%rows_or_one = arith.maxsi %ms, %one : i64",
+        "%rows_of_blocks = arith.ceildivsi %rows_or_one, %most_rows : i64",
+        "%block_rows = arith.ceildivsi %rows_or_one, %rows_of_blocks : i64",
+    ]
+
+
 def _count_of_blocks() -> list[str]:
     """``%blocks``: into how many blocks the result of one batch falls."""
     return [
-        f"%block_rows = arith.constant {BLOCK_ROWS} : i64",
+        *_block_rows(),
         f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
         "%high = arith.ceildivsi %ms, %block_rows : i64",
         "%wide = arith.ceildivsi %n, %block_columns : i64",
