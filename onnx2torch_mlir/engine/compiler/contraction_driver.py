@@ -13,6 +13,8 @@ from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
 
+_COLUMNS_THAT_STAY = 512 << 10
+"""Bytes of packed columns that stay in the second-level cache while one block of rows after the other meets them."""
 _PRODUCTS = 8
 """Products and sums that take as long as one operation on an element elsewhere (threads.py)."""
 
@@ -84,7 +86,7 @@ class _Contract:
         return [*lines, product("far", ["%panel", *(f"%kn{i}" for i in range(self._kind.segments))])]
 
     def _blocks(self, name: str) -> str:
-        """Blocks ``begin`` to ``end`` of the result of one batch, those of the same columns one after the other."""
+        """Blocks ``begin`` to ``end`` of the result of one batch."""
         kind, tail = self._kind, self._kind.tail
         types = ["!llvm.ptr", "!llvm.ptr", "i64", "!llvm.ptr", "i64", "!llvm.ptr", "i1", *["i64"] * len(self._segments)]
         target = "%sums_" if tail is not None else "%cj"
@@ -103,12 +105,15 @@ class _Contract:
             *self._panel_bytes(),
             "%step = arith.muli %far, %panels_in : i64",
             "%high = arith.ceildivsi %ms, %block_rows : i64",
+            *self._order(),
             "%mine = arith.muli %worker, %block_bytes : i64",
             "%sums_ = llvm.getelementptr %sums[%mine] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             "%before = arith.muli %batch, %ms : i64",
             "scf.for %t = %begin to %end step %one : i64 {",
-            "%across = arith.divui %t, %high : i64",
-            "%down = arith.remui %t, %high : i64",
+            "%outer = arith.divui %t, %inner_count : i64",
+            "%inner = arith.remui %t, %inner_count : i64",
+            "%across = arith.select %by_rows, %inner, %outer : i64",
+            "%down = arith.select %by_rows, %outer, %inner : i64",
             "%j = arith.muli %across, %block_columns : i64",
             "%i = arith.muli %down, %block_rows : i64",
             "%nleft = arith.subi %n, %j : i64",
@@ -129,6 +134,21 @@ class _Contract:
             lines.append("%row = arith.addi %before, %i : i64")
             lines.append(f"func.call @{tail.name}({', '.join(given)}) : ({', '.join(types)}) -> ()")
         return "\n".join([*lines, "}", "return", "}"])
+
+    def _order(self) -> list[str]:
+        """``%by_rows``: whether blocks of the same rows follow each other, ``%inner_count`` of them, not those of the same columns.
+
+        So the result is written along its rows; else it is the packed columns that stay in the second-level cache.
+        """
+        return [
+            f"%width = arith.constant {self._unit.columns} : i64",
+            "%panels_of_all = arith.ceildivsi %n, %width : i64",
+            "%bytes_of_all = arith.muli %far, %panels_of_all : i64",
+            f"%staying = arith.constant {_COLUMNS_THAT_STAY} : i64",
+            "%by_rows = arith.cmpi sle, %bytes_of_all, %staying : i64",
+            "%wide = arith.ceildivsi %n, %block_columns : i64",
+            "%inner_count = arith.select %by_rows, %wide, %high : i64",
+        ]
 
     def _batches_function(self, name: str, blocks: str) -> str:
         """Batches ``begin`` to ``end``, each one's columns packed before if they are not yet."""

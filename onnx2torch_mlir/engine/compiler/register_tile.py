@@ -12,6 +12,8 @@ from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 _UNROLLED = 4
 TILES_THAT_ASK = 4
 """Tiles of a panel that together ask for the next panel, each for a part: it comes from memory."""
+_LINE = 16
+"""Numbers of float32 in a line of the cache."""
 _AHEAD = 12
 """Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
 
@@ -63,6 +65,7 @@ class _Tile:
                     f"%{side}{row} = llvm.getelementptr %{side}[%o{side}{row}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
                 )
         self._masks()
+        self._ask_for_result()
         start = self._initial()
         sums, _ = self._segment(0, [f"%a{row}" for row in range(self.rows)], start, "%b")
         self._store(sums)
@@ -174,16 +177,24 @@ class _Tile:
         return [f"%{tag}r#{i}" for i in range(len(sums))]
 
     @staticmethod
-    def _ask(place: str) -> list[str]:
-        return [f'"llvm.intr.prefetch"({place}) <{{cache = 1 : i32, hint = 3 : i32, rw = 0 : i32}}> : (!llvm.ptr) -> ()']
+    def _ask(place: str, writing: int = 0) -> list[str]:
+        return [f'"llvm.intr.prefetch"({place}) <{{cache = 1 : i32, hint = 3 : i32, rw = {writing} : i32}}> : (!llvm.ptr) -> ()']
+
+    def _ask_for_result(self) -> None:
+        """Rows of the result may be far apart: what is written comes while the sums are computed."""
+        for row in range(self.rows):
+            for line in range(0, 2 * self.unit.lanes, _LINE):
+                name = f"%w{row}_{line}"
+                self.emit(f"{name} = llvm.getelementptr %c{row}[{line}] : (!llvm.ptr) -> !llvm.ptr, f32", *self._ask(name, 1))
 
     def _step(self, name: str, tag: str, turn: int, sums: list[str]) -> list[str]:
         lanes, vector = self.unit.lanes, self.vector
-        ahead = (turn + _AHEAD) * 2 * lanes
-        self.emit(
-            f"%{name}ahead = llvm.getelementptr %{tag}b[{ahead}] : (!llvm.ptr) -> !llvm.ptr, f32",
-            *self._ask(f"%{name}ahead"),
-        )
+        for line in range(0, 2 * lanes, _LINE):
+            ahead = (turn + _AHEAD) * 2 * lanes + line
+            self.emit(
+                f"%{name}ahead{line} = llvm.getelementptr %{tag}b[{ahead}] : (!llvm.ptr) -> !llvm.ptr, f32",
+                *self._ask(f"%{name}ahead{line}"),
+            )
         for half in range(2):
             place = turn * 2 * lanes + half * lanes
             self.emit(
