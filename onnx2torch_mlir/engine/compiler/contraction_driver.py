@@ -136,7 +136,7 @@ class _Contract:
         return "\n".join([*lines, "}", "return", "}"])
 
     def _order(self) -> list[str]:
-        """``%by_rows``: whether blocks of the same rows follow each other, ``%inner_count`` of them, not those of the same columns.
+        """``%by_rows``: whether blocks of the same rows follow each other, not those of the same columns; ``%inner_count`` of them.
 
         So the result is written along its rows; else it is the packed columns that stay in the second-level cache.
         """

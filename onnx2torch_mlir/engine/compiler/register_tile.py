@@ -177,15 +177,17 @@ class _Tile:
         return [f"%{tag}r#{i}" for i in range(len(sums))]
 
     @staticmethod
-    def _ask(place: str, writing: int = 0) -> list[str]:
-        return [f'"llvm.intr.prefetch"({place}) <{{cache = 1 : i32, hint = 3 : i32, rw = {writing} : i32}}> : (!llvm.ptr) -> ()']
+    def _ask(place: str, *, writing: bool = False) -> list[str]:
+        how = f"cache = 1 : i32, hint = 3 : i32, rw = {int(writing)} : i32"
+        return [f'"llvm.intr.prefetch"({place}) <{{{how}}}> : (!llvm.ptr) -> ()']
 
     def _ask_for_result(self) -> None:
         """Rows of the result may be far apart: what is written comes while the sums are computed."""
         for row in range(self.rows):
             for line in range(0, 2 * self.unit.lanes, _LINE):
                 name = f"%w{row}_{line}"
-                self.emit(f"{name} = llvm.getelementptr %c{row}[{line}] : (!llvm.ptr) -> !llvm.ptr, f32", *self._ask(name, 1))
+                place = f"{name} = llvm.getelementptr %c{row}[{line}] : (!llvm.ptr) -> !llvm.ptr, f32"
+                self.emit(place, *self._ask(name, writing=True))
 
     def _step(self, name: str, tag: str, turn: int, sums: list[str]) -> list[str]:
         lanes, vector = self.unit.lanes, self.vector
