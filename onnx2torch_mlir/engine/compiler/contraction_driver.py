@@ -136,9 +136,9 @@ class _Contract:
         return "\n".join([*lines, "}", "return", "}"])
 
     def _order(self) -> list[str]:
-        """``%by_rows``: whether blocks of the same rows follow each other, not those of the same columns; ``%inner_count`` of them.
+        """``%by_rows``: whether blocks of the same rows follow each other, or those of the same columns; ``%inner_count``.
 
-        So the result is written along its rows; else it is the packed columns that stay in the second-level cache.
+        By rows the result is written along its rows; else it is the packed columns that stay in the second-level cache.
         """
         return [
             f"%width = arith.constant {self._unit.columns} : i64",
