@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import tempfile
 import threading
@@ -64,14 +65,14 @@ def _sample(pid: int, peak: Peak, done: threading.Event) -> None:
 
 
 def _tree(pid: int) -> Iterator[int]:
+    """The process and all that it started, as far as they are still there."""
     yield pid
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            text = children.read_text()
-        except OSError:
-            continue
-        for child in text.split():
-            yield from _tree(int(child))
+    # Which of them ends while it is looked at is a matter of luck.
+    with contextlib.suppress(OSError):
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                for child in children.read_text().split():
+                    yield from _tree(int(child))
 
 
 def _status(pid: int) -> dict[str, int]:
