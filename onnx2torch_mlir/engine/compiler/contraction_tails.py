@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, linalg, llvm
+from torch_mlir.dialects import arith, llvm
 
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
-from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes, parts, without_offset
-from onnx2torch_mlir.engine.compiler.kernels import captured, distinct, is_constant
+from onnx2torch_mlir.engine.compiler.flatten import assemble
+from onnx2torch_mlir.engine.compiler.kernels import captured, distinct
 from onnx2torch_mlir.engine.compiler.loop_order import Access, iterators
-from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, made_by, nested, pointer, root_of, touches_memory, users
+from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, nested, pointer, root_of, touches_memory, users
 
 _RESHAPES = ("memref.collapse_shape", "memref.expand_shape")
 
@@ -79,7 +78,7 @@ def follow(sums: Sums, fill: ir.Operation | None) -> Found | None:
     if touches_memory(nest) or any(operation.name == "linalg.index" for operation in nested(nest)):
         return None
     kinds = [_kind(nest, position, root) for position in range(len(nest.operands))]
-    if None in kinds or kinds[-1] != "all" or root_of(nest.operands[len(nest.operands) - 1]) == root:
+    if None in kinds or kinds[-1] not in ("all", "spread") or root_of(nest.operands[len(nest.operands) - 1]) == root:
         return None
     if list(list(nest.regions[0].blocks[0].arguments)[-1].uses) or not _may_move(sums, nest, buffer):
         return None
@@ -135,7 +134,10 @@ def _keeps_last(reshape: ir.Operation) -> bool:
 
 
 def _kind(nest: ir.Operation, position: int, root: ir.Value) -> str | None:
-    """How an operand moves: "sums" (the contraction's result), "all" like it, "column" or "row" by one of these, "none"."""
+    """How an operand moves: "sums" (the contraction's result), "all" like it, "column" or "row" by one of these, "none".
+
+    "spread" is "all" of an array whose rows are not side by side, as `spread_of` describes it.
+    """
     value = nest.operands[position]
     map_ = ir.AffineMapAttr(ir.ArrayAttr(nest.attributes["indexing_maps"])[position]).value
     dims = [e.position if isinstance(e, ir.AffineDimExpr) else None for e in map_.results]
@@ -146,6 +148,8 @@ def _kind(nest: ir.Operation, position: int, root: ir.Value) -> str | None:
     if not is_memref(value.type):
         return "scalar"
     every = list(range(map_.n_dims))
+    if moving == every and not _is_dense(value) and len(dims) == len(every) and spread_of(value) is not None:
+        return "spread" if root_of(value) != root else None
     if not every or not _is_dense(value):
         return None
     if moving == every:
@@ -157,6 +161,31 @@ def _kind(nest: ir.Operation, position: int, root: ir.Value) -> str | None:
     if moving == every[-1:]:
         return "column"
     return "row" if moving == every[:-1] else None
+
+
+def spread_of(value: ir.Value) -> tuple[int, int, int] | None:
+    """Where the rows of a strided array are: how many follow each other at one step, that step, and the step then, in elements.
+
+    So are the rows of the middle of a padded image: those of a line, then those of the next. None for other layouts.
+    """
+    type_ = ir.MemRefType(value.type)
+    strides, _ = type_.get_strides_and_offset()
+    sizes = list(type_.shape)
+    unknown = {ir.ShapedType.get_dynamic_size(), ir.ShapedType.get_dynamic_stride_or_offset()}
+    if len(sizes) < 2 or strides[-1] != 1 or unknown & {*sizes, *strides}:
+        return None
+    # Axes of one place do not move, wherever they are said to lie.
+    axes = [(size, stride) for size, stride in zip(sizes[:-1], strides[:-1], strict=True) if size != 1]
+    groups: list[tuple[int, int]] = []
+    for size, stride in reversed(axes):
+        if groups and stride == groups[-1][0] * groups[-1][1]:
+            groups[-1] = (groups[-1][0] * size, groups[-1][1])
+        else:
+            groups.append((size, stride))
+    if len(groups) > 2:
+        return None
+    (turns, step), (_, far) = [*groups, (1, 0), (1, 0)][:2]
+    return turns, step, far
 
 
 def _may_move(sums: Sums, nest: ir.Operation, buffer: ir.Operation) -> bool:
@@ -217,99 +246,3 @@ def prepare(found: Found, generic: ir.Operation) -> None:
     for operation in _made_in(generic.block, _needed(found.nest, found.buffer)):
         if generic.is_before_in_block(operation):
             operation.move_before(generic)
-
-
-def build(found: Found, tails: Tails) -> tuple[Tail, list[ir.Value]]:
-    """The tail's function in the module, and what the driver hands on to it, at the insertion point."""
-    nest = found.nest
-    values = list(nest.operands)
-    free = [value for value in captured(nest) if not is_constant(value)]
-    given: list[ir.Value] = []
-    for value, kind in zip(values, found.kinds, strict=True):
-        if kind == "scalar":
-            given.append(value)
-        elif kind != "sums":
-            given.append(parts(value, without_offset(ir.MemRefType(value.type)))[0])
-    given += free
-    number = ir.IntegerType.get_signless(64)
-    types = [pointer(), *[number] * 5, *(value.type for value in given)]
-    with ir.Location.unknown():
-        kernel = func.FuncOp("tail", (types, []), visibility="private", ip=ir.InsertionPoint(tails.module.body))
-        block = kernel.add_entry_block()
-        with ir.InsertionPoint(block):
-            _body(found, list(block.arguments), free)
-            func.ReturnOp([])
-    key = kernel.operation.get_asm(use_local_scope=True)
-    name = tails.names.get(key)
-    if name is None:
-        name = tails.names[key] = f"o2m_tail_{len(tails.names)}"
-        kernel.attributes["sym_name"] = ir.StringAttr.get(name)
-        pointers = sum(1 for kind in found.kinds if kind != "sums")
-        tails.exclusive[name] = [0, 5 + pointers]
-    else:
-        kernel.operation.erase()
-    return Tail(name, tuple(str(value.type) for value in given)), given
-
-
-def _body(found: Found, arguments: list[ir.Value], free: list[ir.Value]) -> None:
-    """The nest over the rows and columns of one block: of the arguments (sums, row, rows, column, columns, width, …)."""
-    nest = found.nest
-    sums, row, rows, column, columns, width, *rest = arguments
-    dynamic = ir.ShapedType.get_dynamic_size()
-    step = ir.ShapedType.get_dynamic_stride_or_offset()
-    m, n = (ir.AffineExpr.get_dim(i) for i in range(2))
-    operands: list[ir.Value] = []
-    maps: list[list[ir.AffineExpr]] = []
-    queue = iter(rest)
-    for value, kind in zip(nest.operands, found.kinds, strict=True):
-        element = ir.MemRefType(value.type).element_type if is_memref(value.type) else value.type
-        if kind == "scalar":
-            operands.append(next(queue))
-            maps.append([])
-            continue
-        if kind == "sums":
-            type_ = ir.MemRefType.get([dynamic, dynamic], element, ir.StridedLayoutAttr.get(0, [BLOCK_COLUMNS, 1]))
-            operands.append(assemble(type_, [sums, rows, columns]))
-            maps.append([m, n])
-            continue
-        base = next(queue)
-        if kind == "all":
-            first = arith.AddIOp(arith.MulIOp(row, width).result, column).result
-            type_ = ir.MemRefType.get([dynamic, dynamic], element, ir.StridedLayoutAttr.get(0, [step, 1]))
-            operands.append(assemble(type_, [_moved(base, first, element), rows, columns, width]))
-            maps.append([m, n])
-        elif kind == "none":
-            operands.append(assemble(ir.MemRefType.get([], element), [base]))
-            maps.append([])
-        else:
-            first, count, dim = (row, rows, m) if kind == "row" else (column, columns, n)
-            operands.append(assemble(ir.MemRefType.get([dynamic], element), [_moved(base, first, element), count]))
-            maps.append([dim])
-    mapping = {value: next(queue) for value in free}
-    for value in captured(nest):
-        if value not in mapping:
-            mapping[value] = value.owner.operation.clone().results[0]
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    attributes = [ir.AffineMapAttr.get(ir.AffineMap.get(2, 0, results)) for results in maps]
-    generic = linalg.GenericOp([], operands[:-1], operands[-1:], ir.ArrayAttr.get(attributes), ir.ArrayAttr.get([parallel] * 2))
-    source = nest.regions[0].blocks[0]
-    target = generic.regions[0].blocks.append(*[argument.type for argument in source.arguments])
-    mapping |= dict(zip(source.arguments, target.arguments, strict=True))
-    with ir.InsertionPoint(target):
-        for operation in source.operations:
-            copy = operation.operation.clone().operation
-            for inner in (copy, *nested(copy)):
-                for position, operand in enumerate(inner.operands):
-                    if operand in mapping:
-                        inner.operands[position] = mapping[operand]
-            mapping.update(zip(operation.operation.results, copy.results, strict=True))
-
-
-def _moved(base: ir.Value, elements: ir.Value, type_: ir.Type) -> ir.Value:
-    size = arith.ConstantOp(ir.IntegerType.get_signless(64), i64(element_bytes(type_))).result
-    far = arith.MulIOp(elements, size).result
-    dynamic = ir.DenseI32ArrayAttr.get([-(2**31)])
-    byte = ir.TypeAttr.get(ir.IntegerType.get_signless(8))
-    flags = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
-    moved: ir.Value = llvm.GEPOp(pointer(), base, [far], dynamic, byte, flags).result
-    return moved

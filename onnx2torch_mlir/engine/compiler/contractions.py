@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
-from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_tails, register_tile, runtime, threads
+from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_tails, register_tile, runtime, tail_code, threads
 from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.contraction_kinds import Kind
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
@@ -118,7 +118,7 @@ def _emit(
         batch_steps = [sizes.number(step) for step in packing.batch_steps]
     groups = found.merged()
     unpacked = 0 if packing is not None else len(found.segments)
-    after, given_to_tail = (None, []) if tail is None else contraction_tails.build(tail, program.tails)
+    after, given_to_tail = (None, []) if tail is None else tail_code.build(tail, program.tails)
     codes = packing is not None and packing.codes
     kind = Kind(len(found.batches), len(found.rows), len(groups), unpacked, after, codes)
     program.kinds.add(kind)

@@ -1,0 +1,184 @@
+"""The function of a tail: what it computes of a block of sums, row by row (see contraction_tails.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, func, linalg, llvm, scf
+
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail
+from onnx2torch_mlir.engine.compiler.contraction_tails import Found, Tails, spread_of
+from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes, parts, without_offset
+from onnx2torch_mlir.engine.compiler.kernels import captured, is_constant
+from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, nested, pointer
+
+
+def build(found: Found, tails: Tails) -> tuple[Tail, list[ir.Value]]:
+    """The tail's function in the module, and what the driver hands on to it, at the insertion point."""
+    nest = found.nest
+    values = list(nest.operands)
+    free = [value for value in captured(nest) if not is_constant(value)]
+    given: list[ir.Value] = []
+    pointers: list[int] = []
+    for value, kind in zip(values, found.kinds, strict=True):
+        if kind == "scalar":
+            given.append(value)
+        elif kind != "sums":
+            pointers.append(len(given))
+            given.append(parts(value, without_offset(ir.MemRefType(value.type)))[0])
+        if kind == "spread":
+            given += [_number(size) for size in spread_of(value) or ()]
+    given += free
+    number = _number_type()
+    types = [pointer(), *[number] * 5, *(value.type for value in given)]
+    with ir.Location.unknown():
+        kernel = func.FuncOp("tail", (types, []), visibility="private", ip=ir.InsertionPoint(tails.module.body))
+        block = kernel.add_entry_block()
+        with ir.InsertionPoint(block):
+            _body(found, list(block.arguments), free)
+            func.ReturnOp([])
+    key = kernel.operation.get_asm(use_local_scope=True)
+    name = tails.names.get(key)
+    if name is None:
+        name = tails.names[key] = f"o2m_tail_{len(tails.names)}"
+        kernel.attributes["sym_name"] = ir.StringAttr.get(name)
+        tails.exclusive[name] = [0, 6 + pointers[-1]]
+    else:
+        kernel.operation.erase()
+    return Tail(name, tuple(str(value.type) for value in given)), given
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Where an operand's rows are: its type in a row, a pointer, and the element with which row ``i`` of the block begins.
+
+    That is ``first`` + i * ``step``; after ``turns`` rows, of which the block begins with number ``place``, it goes on ``jump``
+    elements farther. Without ``step`` it is always the same.
+    """
+
+    type: ir.MemRefType
+    base: ir.Value
+    first: ir.Value | None = None
+    step: ir.Value | None = None
+    turns: ir.Value | None = None
+    place: ir.Value | None = None
+    jump: ir.Value | None = None
+
+
+def _body(found: Found, arguments: list[ir.Value], free: list[ir.Value]) -> None:
+    """The nest over the rows and columns of one block: of the arguments (sums, row, rows, column, columns, width, …)."""
+    nest = found.nest
+    rest = iter(arguments[6:])
+    operands: list[_Rows | ir.Value] = [
+        next(rest) if kind == "scalar" else _rows_of(value, kind, arguments[:6], rest)
+        for value, kind in zip(nest.operands, found.kinds, strict=True)
+    ]
+    mapping = {value: next(rest) for value in free}
+    for value in captured(nest):
+        if value not in mapping:
+            mapping[value] = value.owner.operation.clone().results[0]
+    rows = arith.IndexCastOp(ir.IndexType.get(), arguments[2]).result
+    zero, one = (arith.ConstantOp(ir.IndexType.get(), i).result for i in (0, 1))
+    moving = [operand for operand in operands if isinstance(operand, _Rows) and operand.first is not None]
+    carried = [value for operand in moving for value in (operand.first, operand.place) if value is not None]
+    loop = scf.ForOp(zero, rows, one, carried)
+    with ir.InsertionPoint(loop.body):
+        held = iter(loop.inner_iter_args)
+        after: list[ir.Value] = []
+        here: list[ir.Value] = []
+        for operand in operands:
+            if not isinstance(operand, _Rows):
+                here.append(operand)
+                continue
+            begin = None if operand.first is None else next(held)
+            if begin is not None:
+                after += _following(operand, begin, next(held) if operand.place is not None else None)
+            base = operand.base if begin is None else _moved(operand.base, begin, operand.type.element_type)
+            here.append(assemble(operand.type, [base, *([arguments[4]] if operand.type.rank else [])]))
+        _columns(nest, here, mapping)
+        scf.YieldOp(after)
+
+
+def _rows_of(value: ir.Value, kind: str, block: list[ir.Value], rest: Iterator[ir.Value]) -> _Rows:
+    """Where the rows of an operand are in a block of (sums, row, rows, column, columns, width)."""
+    sums, row, _, column, _, width = block
+    element = ir.MemRefType(value.type).element_type
+    line = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], element)
+    if kind == "sums":
+        return _Rows(line, sums, _number(0), _number(BLOCK_COLUMNS))
+    base = next(rest)
+    if kind == "spread":
+        turns, step, far = (next(rest) for _ in range(3))
+        lines, place = arith.DivUIOp(row, turns).result, arith.RemUIOp(row, turns).result
+        first = _sum(_sum(_product(lines, far), _product(place, step)), column)
+        jump = arith.SubIOp(far, _product(arith.SubIOp(turns, _number(1)).result, step)).result
+        return _Rows(line, base, first, step, turns, place, jump)
+    if kind == "all":
+        return _Rows(line, base, _sum(_product(row, width), column), width)
+    if kind == "row":
+        return _Rows(ir.MemRefType.get([], element), base, row, _number(1))
+    if kind == "column":
+        return _Rows(line, _moved(base, column, element))
+    return _Rows(ir.MemRefType.get([], element), base)
+
+
+def _following(rows: _Rows, begin: ir.Value, place: ir.Value | None) -> list[ir.Value]:
+    """Where the next row begins, and its number among those of one step."""
+    assert rows.step is not None
+    if place is None:
+        return [_sum(begin, rows.step)]
+    assert rows.turns is not None and rows.jump is not None
+    next_place = _sum(place, _number(1))
+    is_last = arith.CmpIOp(arith.CmpIPredicate.eq, next_place, rows.turns).result
+    far = arith.SelectOp(is_last, rows.jump, rows.step).result
+    return [_sum(begin, far), arith.SelectOp(is_last, _number(0), next_place).result]
+
+
+def _columns(nest: ir.Operation, operands: list[ir.Value], outside: dict[ir.Value, ir.Value]) -> None:
+    """The nest along one row."""
+    column = ir.AffineExpr.get_dim(0)
+    ranks = [ir.MemRefType(value.type).rank if is_memref(value.type) else 0 for value in operands]
+    maps = [ir.AffineMapAttr.get(ir.AffineMap.get(1, 0, [column] * rank)) for rank in ranks]
+    parallel = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")])
+    generic = linalg.GenericOp([], operands[:-1], operands[-1:], ir.ArrayAttr.get(maps), parallel)
+    source = nest.regions[0].blocks[0]
+    target = generic.regions[0].blocks.append(*[argument.type for argument in source.arguments])
+    mapping = outside | dict(zip(source.arguments, target.arguments, strict=True))
+    with ir.InsertionPoint(target):
+        for operation in source.operations:
+            copy = operation.operation.clone().operation
+            for inner in (copy, *nested(copy)):
+                for position, operand in enumerate(inner.operands):
+                    if operand in mapping:
+                        inner.operands[position] = mapping[operand]
+            mapping.update(zip(operation.operation.results, copy.results, strict=True))
+
+
+def _moved(base: ir.Value, elements: ir.Value, type_: ir.Type) -> ir.Value:
+    far = _product(elements, _number(element_bytes(type_)))
+    dynamic = ir.DenseI32ArrayAttr.get([-(2**31)])
+    byte = ir.TypeAttr.get(ir.IntegerType.get_signless(8))
+    flags = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
+    moved: ir.Value = llvm.GEPOp(pointer(), base, [far], dynamic, byte, flags).result
+    return moved
+
+
+def _number_type() -> ir.Type:
+    return ir.IntegerType.get_signless(64)
+
+
+def _number(value: int) -> ir.Value:
+    number: ir.Value = arith.ConstantOp(_number_type(), i64(value)).result
+    return number
+
+
+def _sum(one: ir.Value, other: ir.Value) -> ir.Value:
+    total: ir.Value = arith.AddIOp(one, other).result
+    return total
+
+
+def _product(one: ir.Value, other: ir.Value) -> ir.Value:
+    total: ir.Value = arith.MulIOp(one, other).result
+    return total
