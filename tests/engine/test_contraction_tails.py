@@ -132,3 +132,62 @@ def test_sums_that_are_a_result_stay():
     negative, plain = engine.compile(both).run([x])
     np.testing.assert_allclose(plain, x @ w, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(negative, -plain)
+
+
+def padded(batch, height, width, low, high):
+    """Rows of a product with a weight [24, 70], 0 where negative: padded by ones, and the negative of it."""
+    inner, columns = f"{batch}x{height}x{width}", 70
+    outer = f"{batch}x{height + low[0] + high[0]}x{width + low[1] + high[1]}"
+    image, result, wide = f"tensor<{inner}x{K}xf32>", f"tensor<{inner}x{columns}xf32>", f"tensor<{outer}x{columns}xf32>"
+    same = "affine_map<(b, h, w, n) -> (b, h, w, n)>"
+    every = '"parallel", "parallel", "parallel", "parallel"'
+    return f"""
+      %z = arith.constant 0.0 : f32
+      %one = arith.constant 1.0 : f32
+      %e = tensor.empty() : {result}
+      %f = linalg.fill ins(%z : f32) outs(%e : {result}) -> {result}
+      %r = linalg.generic {{indexing_maps = [affine_map<(b, h, w, n, k) -> (b, h, w, k)>,
+          affine_map<(b, h, w, n, k) -> (k, n)>, affine_map<(b, h, w, n, k) -> (b, h, w, n)>],
+          iterator_types = [{every}, "reduction"]}} ins(%a0, %a1 : {image}, tensor<{K}x{columns}xf32>) outs(%f : {result}) {{
+        ^bb0(%x: f32, %y: f32, %old: f32):
+          %p = arith.mulf %x, %y : f32
+          %s = arith.addf %old, %p : f32
+          linalg.yield %s : f32
+        }} -> {result}
+      %o = tensor.empty() : {result}
+      %t = linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = [{every}]}}
+          ins(%r : {result}) outs(%o : {result}) {{
+        ^bb0(%x: f32, %old: f32):
+          %y = arith.maximumf %x, %z : f32
+          linalg.yield %y : f32
+        }} -> {result}
+      %q = tensor.pad %t low[0, {low[0]}, {low[1]}, 0] high[0, {high[0]}, {high[1]}, 0] {{
+        ^bb0(%i: index, %j: index, %l: index, %m: index):
+          tensor.yield %one : f32
+        }} : {result} to {wide}
+      %n = linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = [{every}]}}
+          ins(%t : {result}) outs(%o : {result}) {{
+        ^bb0(%x: f32, %old: f32):
+          %y = arith.negf %x : f32
+          linalg.yield %y : f32
+        }} -> {result}
+      return %q, %n : {wide}, {result}"""
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize(("low", "high"), [((1, 1), (1, 1)), ((0, 2), (3, 1)), ((2, 0), (0, 0))])
+def test_into_the_middle_of_a_padded_result(batch, low, high):
+    height, width = 9, 13
+    shape, w = (batch, height, width, K), numbers(K, 70)
+    sizes = (height + low[0] + high[0], width + low[1] + high[1])
+    outputs = [(F, (batch, *sizes, 70)), (F, (batch, height, width, 70))]
+    program = lowered(padded(batch, height, width, low, high), [(F, shape)], outputs, [(w, F, w.shape)])
+    # Rows are in lines, and lines in images: three steps are too many.
+    assert is_used(program) == (batch == 1 or low[1] + high[1] == 0)
+    x = numbers(*shape)
+    expected = np.maximum(x @ w, 0)
+    around = np.pad(expected, ((0, 0), *zip(low, high, strict=True), (0, 0)), constant_values=1)
+    for threads in (1, 2):
+        found, negative = engine.compile(program, threads=threads).run([x])
+        np.testing.assert_allclose(found, around, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(negative, -expected, rtol=1e-5, atol=1e-5)

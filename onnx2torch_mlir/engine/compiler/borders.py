@@ -1,6 +1,7 @@
 """Padding writes each element once: what is padded into the middle, the value into the border around it.
 
 Bufferization would fill all of the result first. The border is cut into slabs, two for each padded dim, that fill in place.
+Where a nest makes what is padded, and all sizes are known, it writes it into the middle itself.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
-from onnx2torch_mlir.engine.compiler.walks import functions, nested
+from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
 
 
 def fill_borders(module: ir.Module) -> None:
@@ -48,7 +49,8 @@ def _replace(pad: ir.Operation) -> None:
     source, result = pad.operands[0], pad.results[0]
     from_, to = ir.RankedTensorType(source.type), ir.RankedTensorType(result.type)
     around = _value(pad)
-    with ir.InsertionPoint(pad), pad.location:
+    maker = _maker(pad)
+    with ir.InsertionPoint(pad if maker is None else _beginning(maker)), pad.location:
         low, high = (_widths(pad, name, first) for name, first in (("static_low", 1), ("static_high", 1 + _dynamic(pad))))
         inner = [_Size(None, _dim(source, d)) if from_.is_dynamic_dim(d) else _Size(from_.shape[d]) for d in range(from_.rank)]
         ends = [a.plus(b) for a, b in zip(low, inner, strict=True)]
@@ -69,9 +71,41 @@ def _replace(pad: ir.Operation) -> None:
                 slab = _slice("tensor.extract_slice", None, whole, offsets, sizes)
                 filled = linalg.fill(around, outs=[slab])
                 whole = _slice("tensor.insert_slice", filled, whole, offsets, sizes)
+        if maker is not None:
+            maker.operands[len(maker.operands) - 1] = _slice("tensor.extract_slice", None, whole, low, inner)
+    with ir.InsertionPoint(pad), pad.location:
         whole = _slice("tensor.insert_slice", source, whole, low, inner)
     result.replace_all_uses_with(whole)
     pad.erase()
+
+
+def _maker(pad: ir.Operation) -> ir.Operation | None:
+    """The nest that makes what is padded, if it can write it into the middle of the result."""
+    maker = made_by(pad.operands[0], "linalg.generic")
+    around = _value(pad)
+    if maker is None or around is None or maker.block != pad.block or len(maker.results) != 1 or len(pad.operands) != 1:
+        return None
+    if made_by(around, "arith.constant") is None or not ir.RankedTensorType(pad.results[0].type).has_static_shape:
+        return None
+    if not ir.RankedTensorType(pad.operands[0].type).has_static_shape:
+        return None
+    if made_by(maker.operands[len(maker.operands) - 1], "tensor.empty") is None:
+        return None
+    # What reads it besides has to take it as it lies there.
+    others = [use.owner.operation for use in pad.operands[0].uses if use.owner.operation != pad]
+    return maker if all(other.name == "linalg.generic" for other in others) else None
+
+
+def _beginning(maker: ir.Operation) -> ir.Operation:
+    """The first of the operations that make what ``maker`` alone reads: nothing may come between sums and their tail."""
+    first = maker
+    for value in maker.operands:
+        made = made_by(value, "linalg.generic")
+        if made is not None and made.block == maker.block and len(list(value.uses)) == 1:
+            fill = made_by(made.operands[len(made.operands) - 1], "linalg.fill")
+            for operation in (made, *([fill] if fill is not None and fill.block == maker.block else [])):
+                first = operation if operation.is_before_in_block(first) else first
+    return first
 
 
 def _dynamic(pad: ir.Operation) -> int:
