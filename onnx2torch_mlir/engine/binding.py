@@ -24,6 +24,8 @@ class InputBinder:
         self._lowered = lowered
         self._dtypes = [array_dtype(spec) for spec in lowered.inputs]
         self._names = [spec.name for spec in lowered.inputs]
+        self._known = set(self._names)
+        self._ranks = [len(spec.shape) for spec in lowered.inputs]
         self._accepted: dict[tuple[tuple[int, ...], ...], None] = {}
 
     def bind(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
@@ -31,10 +33,9 @@ class InputBinder:
 
         Raises `Refusal` O2M-U003 for a wrong name, dtype, rank or size, O2M-X001 for sizes that contradict the model.
         """
-        specs = self._lowered.inputs
         values = self._ordered(inputs)
-        arrays = [self._array(*item) for item in zip(values, specs, self._dtypes, strict=True)]
-        shapes = tuple(array.shape for array in arrays)
+        arrays = [self._array(*item) for item in zip(values, self._lowered.inputs, self._dtypes, self._ranks, strict=True)]
+        shapes = tuple([array.shape for array in arrays])
         if shapes not in self._accepted:
             self._check_sizes(shapes)
             if len(self._accepted) >= _REMEMBERED:
@@ -46,6 +47,8 @@ class InputBinder:
         names = self._names
         if isinstance(inputs, list | tuple) and len(inputs) == len(names):
             return inputs
+        if isinstance(inputs, dict) and inputs.keys() == self._known:
+            return [inputs[name] for name in names]
         if isinstance(inputs, Mapping):
             inputs = {**self._lowered.defaults, **inputs}
             missing = [name for name in names if name not in inputs]
@@ -70,18 +73,18 @@ class InputBinder:
             )
         return list(inputs)
 
-    def _array(self, value: Any, spec: TensorSpec, dtype: np.dtype[Any]) -> Array:
+    def _array(self, value: Any, spec: TensorSpec, dtype: np.dtype[Any], rank: int) -> Array:
         try:
             array: Array = np.asarray(value)
         except Exception as error:
             raise refuse("O2M-U003", f"is not an array: {error}", case=f"input {spec.name}") from None
         if array.dtype != dtype:
             raise refuse("O2M-U003", f"input {spec.name} is {array.dtype}, the model takes {dtype}", case=f"input {spec.name}")
-        if array.ndim != len(spec.shape):
+        if array.ndim != rank:
             raise refuse(
                 "O2M-U003",
                 f"input {spec.name} has rank {array.ndim} (shape {list(array.shape)}), the model takes rank"
-                f" {len(spec.shape)} ({declared(spec, self._lowered.dim_names)})",
+                f" {rank} ({declared(spec, self._lowered.dim_names)})",
                 case=f"input {spec.name}",
             )
         return unpacked(array, NARROW[spec.element]) if spec.element else pointable(array)

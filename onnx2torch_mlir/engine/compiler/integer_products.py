@@ -8,6 +8,16 @@ from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _PANEL_BYTES = 1 << 15
 
+PANEL = """
+        %left = arith.subi %n, %j : i64
+        %columns = arith.minsi %left, %width : i64
+        %panel = arith.divui %j, %width : i64
+        %fj = arith.muli %panel, %panel_bytes : i64
+        %bj = llvm.getelementptr %b[%fj] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+        %bk = llvm.getelementptr %bj[%skipped] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+        %cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, i32"""
+"""Of column ``%j``: its panel (``%bj``), what follows the ``%skipped`` bytes there, the result, and how many columns there are."""
+
 
 def products(unit: VectorUnit, *, fours: bool) -> str:
     """@o2m_products_fours and @o2m_products_pairs.
@@ -52,13 +62,7 @@ def products(unit: VectorUnit, *, fours: bool) -> str:
       %fk = arith.muli %k, %step_bytes : i64
       %skipped = arith.addi %fk, %head : i64
       scf.for %j = %none to %n step %width : i64 {{
-        %left = arith.subi %n, %j : i64
-        %columns = arith.minsi %left, %width : i64
-        %panel = arith.divui %j, %width : i64
-        %fj = arith.muli %panel, %panel_bytes : i64
-        %bj = llvm.getelementptr %b[%fj] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-        %bk = llvm.getelementptr %bj[%skipped] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-        %cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, i32
+        {PANEL}
         scf.for %i = %none to %m step %height : i64 {{
           %rest = arith.subi %m, %i : i64
           %count = arith.minsi %rest, %height : i64

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from onnx2torch_mlir.engine.compiler.integer_products import PANEL
 from onnx2torch_mlir.engine.compiler.integer_tile import starts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -170,6 +171,7 @@ def _products(unit: VectorUnit) -> str:
       %fours = arith.divui %bytes, %four : i64
       %far = arith.muli %fours, %line : i64
       %panel_bytes = arith.addi %far, %line : i64
+      %skipped = arith.addi %line, %none : i64
       %config = llvm.alloca %one x vector<16xi32> {{alignment = 64 : i64}} : (i64) -> !llvm.ptr
       %room = arith.constant {_ROWS * unit.columns // 16} : i64
       %sums = llvm.alloca %room x vector<16xi32> {{alignment = 64 : i64}} : (i64) -> !llvm.ptr
@@ -189,13 +191,7 @@ def _products(unit: VectorUnit) -> str:
         %is_low = arith.cmpi sle, %rows, %sixteen : i64
         func.call @o2m_configure_tiles(%config, %rows) : (!llvm.ptr, i64) -> ()
         scf.for %j = %none to %n step %width : i64 {{
-          %left = arith.subi %n, %j : i64
-          %columns = arith.minsi %left, %width : i64
-          %panel = arith.divui %j, %width : i64
-          %fj = arith.muli %panel, %panel_bytes : i64
-          %bj = llvm.getelementptr %b[%fj] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-          %bk = llvm.getelementptr %bj[%line] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-          %cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, i32
+          {PANEL}
           scf.for %i = %first to %last step %height : i64 {{
             %entry = arith.muli %i, %two : i64
             %places = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64
