@@ -16,7 +16,7 @@ PANEL = """
         %bj = llvm.getelementptr %b[%fj] : (!llvm.ptr, i64) -> !llvm.ptr, i8
         %bk = llvm.getelementptr %bj[%skipped] : (!llvm.ptr, i64) -> !llvm.ptr, i8
         %cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, i32"""
-"""Of column ``%j``: its panel (``%bj``), what follows the ``%skipped`` bytes there, the result, and how many columns there are."""
+"""Of column ``%j``: its panel (``%bj``), what follows ``%skipped`` bytes there, the result, and how many columns there are."""
 
 
 def products(unit: VectorUnit, *, fours: bool) -> str:
