@@ -96,9 +96,22 @@ def _binding() -> Any:
     return binding
 
 
-@functools.cache
+_assumed = ""
+
+
+def assume(host_: str) -> None:
+    """Make code for ``host_`` from now on: what another process, which will run it, found as its `host`."""
+    global _assumed
+    _assumed = host_
+
+
 def host() -> str:
-    """The processor that code is made for: its name and features, of which this process may use all."""
+    """The processor that code is made for: its name and features, of which this process may use all, or what it assumes."""
+    return _assumed or _own_host()
+
+
+@functools.cache
+def _own_host() -> str:
     binding = _binding()
     features = binding.get_host_cpu_features()
     if features.get("amx-tile") and not _may_use_tiles():

@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.engine import objects
 
 MATCHERS = ("contractions", "channels_last", "rows", "vector_math", "windows")
 """contractions: sums of products as register tiles; channels_last: the layout of convolutions; rows: nests over the same
@@ -22,13 +23,15 @@ pools over channels that lie side by side."""
 class Options:
     """How a program is compiled; ``inputs`` of @main's arguments are inputs, the others are weights.
 
-    With ``profile`` there are clocks around what each node does.
+    With ``profile`` there are clocks around what each node does. ``host`` is the processor as the process that will run the
+    code may use it (`objects.host`); where it is not given, the compiling process asks for itself.
     """
 
     level: int = 3
     disabled: frozenset[str] = frozenset()
     inputs: int = 0
     profile: bool = False
+    host: str = ""
 
     def enabled(self, matcher: str) -> bool:
         """Whether the ``matcher`` (one of `MATCHERS`) is to be used."""
@@ -51,4 +54,4 @@ def of_environment(inputs: int) -> Options:
         known = ", ".join(MATCHERS)
         reason = f"ONNX2MLIR_DISABLE names {unknown[0]!r}; it may name {known}, or all"
         raise refuse("O2M-U001", reason, case="ONNX2MLIR_DISABLE")
-    return Options(int(level), frozenset(names), inputs)
+    return Options(int(level), frozenset(names), inputs, host=objects.host())

@@ -1,5 +1,8 @@
 """Sums of products of bytes through register tiles of integers, against numpy: any size, layout, window and zero point."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -240,3 +243,31 @@ def test_what_follows_is_done_with_each_block_of_sums(constant, small):
     made = program(body, given, [(torch.float32, shape)], [(w, torch.int8, w.shape)] if constant else [])
     (found,) = engine.compile(made).run([x, scales] if constant else [x, w, scales])
     np.testing.assert_array_equal(found, ((x.astype(np.int32) - 17) @ w.astype(np.int32)).astype("f") * scales)
+
+
+SMALL_STACK = """
+import ctypes
+import numpy as np
+from tests.engine.test_integer_tiles import product_of_many_rows
+
+class Stack(ctypes.Structure):
+    _fields_ = [("place", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+
+memory = ctypes.create_string_buffer(8192)
+assert ctypes.CDLL(None).sigaltstack(ctypes.byref(Stack(ctypes.addressof(memory), 0, 8192)), None) == 0
+found, expected = product_of_many_rows()
+assert np.array_equal(found, expected)
+"""
+
+
+def product_of_many_rows():
+    x, w = codes(torch.uint8, 64, 256), codes(torch.int8, 256, 64)
+    body = contraction(MATRIX, (torch.uint8, torch.int8), (x.shape, w.shape, (64, 64)), (100, 0))
+    made = program(body, [(torch.uint8, x.shape)], [(I32, (64, 64))], [(w, torch.int8, w.shape)])
+    return engine.compile(made).run([x])[0], (x.astype(np.int32) - 100) @ w.astype(np.int32)
+
+
+def test_a_process_that_may_not_use_the_matrix_unit():
+    """Linux refuses its registers where a signal has too small a stack for them: the compiling process must know."""
+    made = subprocess.run([sys.executable, "-c", SMALL_STACK], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr[-2000:]

@@ -12,6 +12,7 @@ from torch_mlir import ir
 from torch_mlir.execution_engine import ExecutionEngine
 
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.engine import objects
 from onnx2torch_mlir.engine.ahead_of_time.interface import Interface
 from onnx2torch_mlir.engine.compiler import (
     arguments,
@@ -72,6 +73,7 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
     stage) and, with ``interface``, ``weights`` (the numbers of those that are read unpacked too). Raises `Refusal` O2M-M001
     with the diagnostics of the pass that failed.
     """
+    objects.assume(options.host)
     times = Times()
     diagnostics = passes.Diagnostics()
     with ir.Context() as context, ir.Location.unknown():

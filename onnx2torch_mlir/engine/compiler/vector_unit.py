@@ -44,10 +44,14 @@ class VectorUnit:
         return (self.registers - 3) // 2 if self.registers < 32 else 12
 
 
-@functools.cache
 def of_host() -> VectorUnit:
-    """The vector unit of this machine; SSE's where nothing better is known."""
-    features = set(objects.host().split()[-1].split(","))
+    """The vector unit that code is made for; SSE's where nothing better is known."""
+    return _of(objects.host())
+
+
+@functools.cache
+def _of(host: str) -> VectorUnit:
+    features = set(host.split()[-1].split(","))
     if "+avx512f" in features:
         has_words = "+avx512bw" in features
         has_dots = "+avx512vnni" in features
