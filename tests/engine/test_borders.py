@@ -1,10 +1,19 @@
 """Padding by slabs: any widths, static or not, sizes 0 and 1."""
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 import sympy
 import torch
 
+from onnx2torch_mlir.engine.compiler.task import build
+from onnx2torch_mlir.engine.engine import Engine
+from onnx2torch_mlir.engine.layout import Packing
+from onnx2torch_mlir.engine.options import Options
+from onnx2torch_mlir.hosting.sessions import OnnxruntimeSession
+from onnx2torch_mlir.model import read
+from onnx2torch_mlir.program import convert
 from tests.engine import programs
 from tests.engine.programs import M, N
 
@@ -45,3 +54,30 @@ def test_widths_known_at_run_time():
         x = np.arange(n * m, dtype="f").reshape(n, m)
         (found,) = programs.run(body, [(f32, (N, M))], [(f32, (K, P))], [x])
         np.testing.assert_array_equal(found, np.pad(x, ((m, 2), (1, n)), constant_values=-1.0))
+
+
+CHAIN = """<ir_version: 8, opset_import: ["": 17]>
+g (float[1, 24, 12, 10] x, float[24, 24, 3, 3] w, float[24, 24, 1, 1] v) => (float[1, 24, 12, 10] y) {
+  a = Conv<pads = [1, 1, 1, 1]>(x, w)  b = Relu(a)
+  c = Conv<pads = [1, 1, 1, 1]>(b, w)  d = Relu(c)
+  e = Conv(d, v)  f = Relu(e)
+  g_ = Conv<pads = [1, 1, 1, 1]>(f, w)  h = Add(g_, d)  i = Relu(h)
+  y = Conv<pads = [1, 1, 1, 1]>(i, w)
+}"""
+
+
+def test_padded_images_of_one_size_in_a_row():
+    """Each is written by the nest that makes it, while the one before is still read."""
+    model = onnx.parser.parse_model(CHAIN)
+    random = np.random.default_rng(0)
+    given = {value.name: [d.dim_value for d in value.type.tensor_type.shape.dim] for value in model.graph.input}
+    feeds = {name: (0.2 * random.standard_normal(shape)).astype("f") for name, shape in given.items()}
+    weights = [onnx.numpy_helper.from_array(feeds.pop(name), name) for name in ("w", "v")]
+    model.graph.initializer.extend(weights)
+    del model.graph.input[1:]
+    lowered = convert(read(model)).lowered
+    entry = build(lowered.bytecode, Options(inputs=1))
+    packings = [Packing(*fields) for fields in entry["packings"]]
+    (found,) = Engine(lowered, entry["object"], entry["messages"], packings, entry["derived"]).run(feeds)
+    (expected,) = OnnxruntimeSession(model).run(feeds)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

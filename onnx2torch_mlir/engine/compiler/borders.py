@@ -11,13 +11,16 @@ from torch_mlir.dialects import arith, linalg, tensor
 
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
 
+_OWN = "o2m.padded"
+"""The attribute of memory that is not to be shared."""
+
 
 def fill_borders(module: ir.Module) -> None:
     """Replace every ``tensor.pad`` of @main with one value by the filled slabs around what is padded."""
     (main,) = functions(module)
-    for operation in list(nested(main)):
+    for number, operation in enumerate(list(nested(main))):
         if operation.name == "tensor.pad" and _value(operation) is not None:
-            _replace(operation)
+            _replace(operation, number)
 
 
 def _value(pad: ir.Operation) -> ir.Value | None:
@@ -45,7 +48,7 @@ class _Size:
         return self.value
 
 
-def _replace(pad: ir.Operation) -> None:
+def _replace(pad: ir.Operation, number: int) -> None:
     source, result = pad.operands[0], pad.results[0]
     from_, to = ir.RankedTensorType(source.type), ir.RankedTensorType(result.type)
     around = _value(pad)
@@ -62,6 +65,9 @@ def _replace(pad: ir.Operation) -> None:
         whole = ir.Operation.create(
             "tensor.empty", [to], [size.index() for d, size in enumerate(outer) if to.is_dynamic_dim(d)]
         ).results[0]
+        if maker is not None:
+            # Equal ones would become one, which a contraction reads while it makes what is padded next.
+            whole.owner.attributes[_OWN] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
         for dim in range(to.rank):
             for start, width in ((zero, low[dim]), (ends[dim], high[dim])):
                 if width.known == 0:

@@ -194,7 +194,7 @@ def _may_move(sums: Sums, nest: ir.Operation, buffer: ir.Operation) -> bool:
     result = nest.operands[len(nest.operands) - 1]
     touched = {root_of(value) for value in nest.operands if is_memref(value.type)} - {buffer.results[0]}
     sources = {root_of(value) for value in sums.sources}
-    others = (touched | sources) - {root_of(result)}
+    others = (touched - {root_of(result)}) | sources
     if any(not distinct(root_of(result), other) for other in others):
         return False
     if [root_of(v) for v in nest.operands if is_memref(v.type)].count(root_of(result)) != 1:
@@ -208,7 +208,10 @@ def _may_move(sums: Sums, nest: ir.Operation, buffer: ir.Operation) -> bool:
             return False
     for root in touched:
         for current in users(generic.block, root):
-            if current.name != "memref.dealloc" and between(current) and not _only_reads(current, touched):
+            if current.name == "memref.dealloc" or not between(current):
+                continue
+            # What the result's memory held before may still be read until the nest is done.
+            if root == root_of(result) or not _only_reads(current, touched):
                 return False
     return True
 

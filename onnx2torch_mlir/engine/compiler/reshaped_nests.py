@@ -30,6 +30,8 @@ def expand_inputs(expansion: ir.Operation) -> ir.Operation | None:
     rank = ir.RankedTensorType(result.type).rank
     sizes = _sizes(expansion)
     loops = {loop: groups[axis] for axis, loop in enumerate(written)}
+    if not all(_fits(value, map_, loops, sizes) for value, map_ in zip(list(nest.operands)[:-1], maps, strict=False)):
+        return None
     with ir.InsertionPoint(expansion), nest.location:
         inputs = [_expanded(value, map_, loops, sizes) for value, map_ in zip(list(nest.operands)[:-1], maps, strict=False)]
         dynamic = [size for size in sizes if isinstance(size, ir.Value)]
@@ -75,6 +77,16 @@ def _sizes(expansion: ir.Operation) -> list[int | ir.Value]:
     dynamic = ir.ShapedType.get_dynamic_size()
     static = ir.DenseI64ArrayAttr(expansion.attributes["static_output_shape"])
     return [next(given) if size == dynamic else size for size in static]
+
+
+def _fits(value: ir.Value, map_: ir.AffineMap, loops: dict[int, list[int]], sizes: list[int | ir.Value]) -> bool:
+    """Whether the type of an input says of each size that is expanded what the result's type does: that it is known, or not."""
+    type_ = ir.RankedTensorType(value.type)
+    return all(
+        type_.is_dynamic_dim(axis) == any(isinstance(sizes[place], ir.Value) for place in loops[expression.position])
+        for axis, expression in enumerate(map_.results)
+        if isinstance(expression, ir.AffineDimExpr)
+    )
 
 
 def _size(value: ir.Value, axis: int) -> int | ir.Value:
