@@ -30,3 +30,15 @@ def header_word(name: str, header: str, word: int) -> list[str]:
         f"{name}_at = llvm.getelementptr {header}[{word}] : (!llvm.ptr) -> !llvm.ptr, i64",
         f"{name} = llvm.load {name}_at : !llvm.ptr -> i64",
     ]
+
+
+def column_masks(lanes: int) -> list[str]:
+    """``%m0`` and ``%m1``: which lanes of two vectors of ``lanes`` columns are among the first ``%columns``."""
+    wide, numbers = f"vector<{lanes}xi64>", ", ".join(map(str, range(lanes)))
+    return [
+        f"%lane = arith.constant dense<[{numbers}]> : {wide}",
+        f"%shift = arith.constant dense<{lanes}> : {wide}",
+        f"%limit0 = vector.broadcast %columns : i64 to {wide}",
+        f"%limit1 = arith.subi %limit0, %shift : {wide}",
+        *(f"%m{half} = arith.cmpi slt, %lane, %limit{half} : {wide}" for half in range(2)),
+    ]

@@ -7,7 +7,7 @@ registers: sums of a block are scaled at its end.
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler.code_text import header_word
+from onnx2torch_mlir.engine.compiler.code_text import column_masks, header_word
 from onnx2torch_mlir.engine.compiler.register_tile import tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -120,8 +120,7 @@ def _floats(unit: VectorUnit, bits: int) -> str:
 def _row(unit: VectorUnit, bits: int) -> str:
     """@o2m_coded_row_B(header, a, panel, c, columns, add, k): one row times the columns of a panel."""
     lanes, per = unit.lanes, 32 // bits
-    vector, mask, wide, ints = (f"vector<{lanes}x{kind}>" for kind in ("f32", "i1", "i64", "i32"))
-    numbers = ", ".join(map(str, range(lanes)))
+    vector, mask, ints = (f"vector<{lanes}x{kind}>" for kind in ("f32", "i1", "i32"))
     four = ", ".join([vector] * 4)
     lines = [
         f"func.func private @o2m_coded_row_{bits}(%header: !llvm.ptr, %a: !llvm.ptr, %panel: !llvm.ptr, %c: !llvm.ptr,"
@@ -130,12 +129,8 @@ def _row(unit: VectorUnit, bits: int) -> str:
         "%one = arith.constant 1 : i64",
         f"%per = arith.constant {per} : i64",
         f"%zero = arith.constant dense<0.0> : {vector}",
-        f"%lane = arith.constant dense<[{numbers}]> : {wide}",
-        f"%shift = arith.constant dense<{lanes}> : {wide}",
-        f"%limit0 = vector.broadcast %columns : i64 to {wide}",
-        f"%limit1 = arith.subi %limit0, %shift : {wide}",
+        *column_masks(lanes),
         f"%c1 = llvm.getelementptr %c[{lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
-        *(f"%m{half} = arith.cmpi slt, %lane, %limit{half} : {wide}" for half in range(2)),
         *header_word("%block", "%header", 1),
         *header_word("%bytes", "%header", 2),
         f"%start:2 = scf.if %add -> ({vector}, {vector}) {{",

@@ -9,6 +9,7 @@ holds them where the signed bytes are small (`VectorUnit.largest_byte`), and ano
 
 from __future__ import annotations
 
+from onnx2torch_mlir.engine.compiler.code_text import column_masks
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 TYPES = "!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i1, i32, i64"
@@ -36,10 +37,9 @@ def tile_name(rows: int, *, fours: bool) -> str:
 def tile(unit: VectorUnit, rows: int, *, fours: bool) -> str:
     """The text of a tile of ``rows`` rows."""
     lanes = unit.lanes
-    sums, mask, wide = f"vector<{lanes}xi32>", f"vector<{lanes}xi1>", f"vector<{lanes}xi64>"
+    sums, mask = f"vector<{lanes}xi32>", f"vector<{lanes}xi1>"
     cells = [(row, half) for row in range(rows) for half in range(2)]
     kinds = ", ".join([sums] * len(cells))
-    numbers = ", ".join(map(str, range(lanes)))
     lines = [
         f"func.func private @{tile_name(rows, fours=fours)}(%a: !llvm.ptr, %far: i64, %rows: !llvm.ptr, %b: !llvm.ptr,"
         " %totals: !llvm.ptr, %c: !llvm.ptr, %columns: i64, %add: i1, %less: i32, %steps: i64) {",
@@ -47,11 +47,7 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool) -> str:
         "%one = arith.constant 1 : i64",
         f"%zero = arith.constant dense<0> : {sums}",
         f"%ones = arith.constant dense<1> : vector<{2 * lanes}xi16>",
-        f"%lane = arith.constant dense<[{numbers}]> : {wide}",
-        f"%shift = arith.constant dense<{lanes}> : {wide}",
-        f"%limit0 = vector.broadcast %columns : i64 to {wide}",
-        f"%limit1 = arith.subi %limit0, %shift : {wide}",
-        *(f"%m{half} = arith.cmpi slt, %lane, %limit{half} : {wide}" for half in range(2)),
+        *column_masks(lanes),
         f"%width = arith.constant {2 * lanes} : i64",
         "%full = arith.cmpi sge, %columns, %width : i64",
         *(starts(lanes) if fours else [f"%start{half} = arith.addi %zero, %zero : {sums}" for half in range(2)]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from onnx2torch_mlir.engine.compiler.code_text import column_masks
 from onnx2torch_mlir.engine.compiler.integer_products import PANEL
 from onnx2torch_mlir.engine.compiler.integer_tile import starts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -104,7 +105,7 @@ def _block(tiles: int) -> str:
 def _result(unit: VectorUnit) -> str:
     """@o2m_matrix_result(sums, table, count, totals, less, c, columns, add): rows of sums go where they belong."""
     lanes = unit.lanes
-    sums, mask, wide = f"vector<{lanes}xi32>", f"vector<{lanes}xi1>", f"vector<{lanes}xi64>"
+    sums, mask = f"vector<{lanes}xi32>", f"vector<{lanes}xi1>"
     lines = [
         "func.func private @o2m_matrix_result(%sums: !llvm.ptr, %table: !llvm.ptr, %count: i64, %totals: !llvm.ptr, %less: i32,"
         " %c: !llvm.ptr, %columns: i64, %add: i1) {",
@@ -113,11 +114,7 @@ def _result(unit: VectorUnit) -> str:
         "%two = arith.constant 2 : i64",
         f"%zero = arith.constant dense<0> : {sums}",
         f"%width = arith.constant {unit.columns} : i64",
-        f"%lane = arith.constant dense<[{', '.join(map(str, range(lanes)))}]> : {wide}",
-        f"%shift = arith.constant dense<{lanes}> : {wide}",
-        f"%limit0 = vector.broadcast %columns : i64 to {wide}",
-        f"%limit1 = arith.subi %limit0, %shift : {wide}",
-        *(f"%m{half} = arith.cmpi slt, %lane, %limit{half} : {wide}" for half in range(2)),
+        *column_masks(lanes),
         f"%nowhere = arith.constant dense<false> : {mask}",
         *(f"%held{half} = arith.select %add, %m{half}, %nowhere : {mask}" for half in range(2)),
         *starts(lanes),
@@ -177,7 +174,6 @@ def _products(unit: VectorUnit) -> str:
       %sums = llvm.alloca %room x vector<16xi32> {{alignment = 64 : i64}} : (i64) -> !llvm.ptr
       %rest = arith.remui %m, %height : i64
       %whole = arith.subi %m, %rest : i64
-      %parts = arith.ceildivsi %m, %height : i64
       %wholes = arith.divui %m, %height : i64
       %no_whole = arith.cmpi eq, %wholes, %none : i64
       %has_rest = arith.cmpi ne, %rest, %none : i64

@@ -7,6 +7,7 @@ the tile's columns lie side by side. Rows are found through a table, so any set 
 
 from __future__ import annotations
 
+from onnx2torch_mlir.engine.compiler.code_text import column_masks
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _UNROLLED = 4
@@ -74,14 +75,8 @@ class _Tile:
 
     def _masks(self) -> None:
         lanes = self.unit.lanes
-        numbers = ", ".join(map(str, range(lanes)))
-        wide = f"vector<{lanes}xi64>"
         self.emit(
-            f"%lane = arith.constant dense<[{numbers}]> : {wide}",
-            f"%shift = arith.constant dense<{lanes}> : {wide}",
-            f"%limit0 = vector.broadcast %columns : i64 to {wide}",
-            f"%limit1 = arith.subi %limit0, %shift : {wide}",
-            *(f"%m{half} = arith.cmpi slt, %lane, %limit{half} : {wide}" for half in range(2)),
+            *column_masks(lanes),
             f"%full_width = arith.constant {2 * lanes} : i64",
             "%full = arith.cmpi sge, %columns, %full_width : i64",
         )
