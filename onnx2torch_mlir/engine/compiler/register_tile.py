@@ -164,16 +164,21 @@ class _Tile:
             self.emit(
                 f"%{tag}line = arith.muli %{tag}k, %line : i64",
                 f"%{tag}next = llvm.getelementptr %next_here[%{tag}line] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-                *self._ask(f"%{tag}next"),
             )
+            for line in range(0, unrolled * self.unit.columns // TILES_THAT_ASK, _LINE):
+                self.emit(
+                    f"%{tag}next{line} = llvm.getelementptr %{tag}next[{line}] : (!llvm.ptr) -> !llvm.ptr, f32",
+                    *self._ask(f"%{tag}next{line}", level=2),
+                )
         for turn in range(unrolled):
             held = self._step(f"{tag}{turn}", tag, turn, held)
         self.emit(f"scf.yield {', '.join(held)} : {kinds}", "}")
         return [f"%{tag}r#{i}" for i in range(len(sums))]
 
     @staticmethod
-    def _ask(place: str, *, writing: bool = False) -> list[str]:
-        how = f"cache = 1 : i32, hint = 3 : i32, rw = {int(writing)} : i32"
+    def _ask(place: str, *, writing: bool = False, level: int = 1) -> list[str]:
+        """Ask for a line to come into the cache of a level."""
+        how = f"cache = 1 : i32, hint = {4 - level} : i32, rw = {int(writing)} : i32"
         return [f'"llvm.intr.prefetch"({place}) <{{{how}}}> : (!llvm.ptr) -> ()']
 
     def _ask_for_result(self) -> None:
