@@ -6,9 +6,9 @@ contractions of a program.
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import coded_columns, column_packing, contraction_panels, threads
+from onnx2torch_mlir.engine.compiler import coded_columns, column_packing, contraction_panels, register_tile, threads
 from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, product, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, Kind
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, FLAT_BLOCK_ROWS, Kind
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
@@ -19,12 +19,19 @@ _PRODUCTS = 8
 """Products and sums that take as long as one operation on an element elsewhere (threads.py)."""
 
 
-def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
-    """The texts of the functions of ``kinds`` and of what they call, but for the tiles and the tails."""
+def functions_for(unit: VectorUnit, kinds: set[Kind], halves: tuple[int, ...]) -> str:
+    """The texts of the functions of ``kinds`` and of what they call, but for the tails.
+
+    ``halves``: how many vectors of columns tiles have.
+    """
     texts = [contraction_panels.rows(count) for count in sorted({kind.rows for kind in kinds})]
-    for count in depths(kinds):
-        texts += [contraction_panels.tile_loop(unit, count), contraction_panels.panel(unit, count)]
-    texts += [contraction_panels.panels(unit, count) for count in sorted({kind.segments for kind in kinds})]
+    texts += [
+        register_tile.tile(unit, segments, rows, half)
+        for segments in range(1, max(kind.segments for kind in kinds) + 1)
+        for rows in range(1, unit.rows + 1)
+        for half in halves
+    ]
+    texts += _panels_for(unit, kinds, halves)
     texts += [
         column_packing.functions_for(unit, count) for count in sorted({kind.unpacked for kind in kinds if not kind.packed})
     ]
@@ -37,9 +44,16 @@ def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
     return "\n".join(texts)
 
 
-def depths(kinds: set[Kind]) -> range:
-    """The numbers of nested segments for which there have to be tiles."""
-    return range(1, max(kind.segments for kind in kinds) + 1)
+def _panels_for(unit: VectorUnit, kinds: set[Kind], halves: tuple[int, ...]) -> list[str]:
+    """The loops around tiles that the functions of ``kinds`` call."""
+    texts = []
+    wanted = {(kind.tail_of_tiles, kind.segments) for kind in kinds}
+    for tail in sorted({tail for tail, _ in wanted}, key=str):
+        counts = sorted({count for of, count in wanted if of == tail})
+        for count in range(1, counts[-1] + 1):
+            texts += [contraction_panels.tile_loop(unit, count, tail, halves), contraction_panels.panel(unit, count, tail)]
+        texts += [contraction_panels.panels(unit, count, tail) for count in counts]
+    return texts
 
 
 class _Contract:
@@ -75,7 +89,7 @@ class _Contract:
         """The same for all batches; the packed columns come last."""
         pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", "%mtable", "%sums", *self._header)]
         sizes = words(["ms", *self._columns, *self._segments, *self._batches])
-        extra = [] if self._kind.packed else [("%packed", "!llvm.ptr"), ("%panels", "i64")]
+        extra = [] if self._kind.packed else [("%packed", "!llvm.ptr")]
         return [*pointers, ("%add", "i1"), *sizes, *zip(self._given, self._after, strict=True), *extra]
 
     def _panel_bytes(self) -> list[str]:
@@ -88,24 +102,24 @@ class _Contract:
     def _blocks(self, name: str) -> str:
         """Blocks ``begin`` to ``end`` of the result of one batch."""
         kind, tail = self._kind, self._kind.tail
-        types = ["!llvm.ptr", "!llvm.ptr", "i64", "!llvm.ptr", "i64", "!llvm.ptr", "i1", *["i64"] * len(self._segments)]
+        of_tile = kind.tail_of_tiles
+        types = [type_ for _, type_ in contraction_panels.panels_arguments(kind.segments, of_tile)]
         target = "%sums_" if tail is not None else "%cj"
         given = ["%a", "%rows", "%mh", "%bj", "%nh", target, "%add", *(f"%{name}" for name in self._segments)]
-        panels = f"o2m_panels_{kind.segments}"
+        panels = contraction_panels.panels_name(kind.segments, of_tile)
+        if of_tile is not None:
+            given += ["%row", "%j", "%n", *self._given]
         if kind.codes:
             given, types, panels = ["%header", *given], ["!llvm.ptr", *types], "o2m_coded_panels"
         lines = [
             f"func.func private @{name}({declared(self._of_blocks())}, {threads.RANGE}) {{",
             "%one = arith.constant 1 : i64",
             f"%entry = arith.constant {contraction_panels.ENTRY_BYTES} : i64",
-            *_block_rows(),
-            f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
+            *self._count_of_blocks(),
             f"%block_bytes = arith.constant {BLOCK_ROWS * BLOCK_COLUMNS * _BYTES} : i64",
             f"%panels_in = arith.constant {BLOCK_COLUMNS // self._unit.columns} : i64",
-            *self._panel_bytes(),
             "%step = arith.muli %far, %panels_in : i64",
-            "%high = arith.ceildivsi %ms, %block_rows : i64",
-            *self._order(),
+            "%inner_count = arith.select %by_rows, %wide, %high : i64",
             "%mine = arith.muli %worker, %block_bytes : i64",
             "%sums_ = llvm.getelementptr %sums[%mine] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             "%before = arith.muli %batch, %ms : i64",
@@ -127,27 +141,38 @@ class _Contract:
         ]
         if tail is None:
             lines.append("%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
-        lines.append(f"func.call @{panels}({', '.join(given)}) : ({', '.join(types)}) -> ()")
         if tail is not None:
+            lines.append("%row = arith.addi %before, %i : i64")
+        lines.append(f"func.call @{panels}({', '.join(given)}) : ({', '.join(types)}) -> ()")
+        if tail is not None and of_tile is None:
             given = ["%sums_", "%row", "%mh", "%j", "%nh", "%n", *self._given]
             types = ["!llvm.ptr", *["i64"] * 5, *tail.types]
-            lines.append("%row = arith.addi %before, %i : i64")
             lines.append(f"func.call @{tail.name}({', '.join(given)}) : ({', '.join(types)}) -> ()")
         return "\n".join([*lines, "}", "return", "}"])
 
-    def _order(self) -> list[str]:
-        """``%by_rows``: whether blocks of the same rows follow each other, or those of the same columns; ``%inner_count``.
+    def _count_of_blocks(self) -> list[str]:
+        """``%blocks``, ``%high`` by ``%wide``: into which the result of one batch falls; ``%block_rows``, as even as they are.
 
-        By rows the result is written along its rows; else it is the packed columns that stay in the second-level cache.
+        ``%by_rows``: whether blocks of the same rows follow each other, or those of the same columns. By rows the result is
+        written along its rows; else it is the packed columns that stay in the second-level cache.
         """
         return [
+            *self._panel_bytes(),
             f"%width = arith.constant {self._unit.columns} : i64",
-            "%panels_of_all = arith.ceildivsi %n, %width : i64",
-            "%bytes_of_all = arith.muli %far, %panels_of_all : i64",
+            "%panels = arith.ceildivsi %n, %width : i64",
+            "%bytes_of_all = arith.muli %far, %panels : i64",
             f"%staying = arith.constant {_COLUMNS_THAT_STAY} : i64",
             "%by_rows = arith.cmpi sle, %bytes_of_all, %staying : i64",
+            f"%flat = arith.constant {FLAT_BLOCK_ROWS} : i64",
+            f"%tall = arith.constant {BLOCK_ROWS} : i64",
+            "%most_rows = arith.select %by_rows, %flat, %tall : i64",
+            "%rows_or_one = arith.maxsi %ms, %one : i64",
+            "%rows_of_blocks = arith.ceildivsi %rows_or_one, %most_rows : i64",
+            "%block_rows = arith.ceildivsi %rows_or_one, %rows_of_blocks : i64",
+            f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
+            "%high = arith.ceildivsi %ms, %block_rows : i64",
             "%wide = arith.ceildivsi %n, %block_columns : i64",
-            "%inner_count = arith.select %by_rows, %wide, %high : i64",
+            "%blocks = arith.muli %high, %wide : i64",
         ]
 
     def _batches_function(self, name: str, blocks: str) -> str:
@@ -156,15 +181,15 @@ class _Contract:
             f"func.func private @{name}({declared(self._of_batches())}, {threads.RANGE}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
+            *self._count_of_blocks(),
         ]
         if not self._kind.packed:
             lines += [
-                *self._panel_bytes(),
                 "%size = arith.muli %far, %panels : i64",
                 "%mine = arith.muli %worker, %size : i64",
                 "%own = llvm.getelementptr %packed[%mine] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             ]
-        lines += [*_count_of_blocks(), "scf.for %batch = %begin to %end step %one : i64 {", *self._moved()]
+        lines += ["scf.for %batch = %begin to %end step %one : i64 {", *self._moved()]
         columns = "%b_"
         if not self._kind.packed:
             lines.append(self._pack("%own", "%b_"))
@@ -214,7 +239,8 @@ class _Contract:
             *contraction_panels.table("m", kind.rows, ("ma", "mc")),
             product("total", [f"%bn{i}" for i in range(kind.batches)]),
             product("length", [f"%kn{i}" for i in range(kind.segments)]),
-            *_count_of_blocks(),
+            *(["%header = llvm.getelementptr %b[0] : (!llvm.ptr) -> !llvm.ptr, i8"] if kind.codes else []),
+            *self._count_of_blocks(),
             f"%eight = arith.constant {_PRODUCTS} : i64",
             "%products = arith.muli %ms, %n : i64",
             "%all = arith.muli %products, %length : i64",
@@ -227,7 +253,6 @@ class _Contract:
         if kind.codes:
             right, step = "%coded", "cb"
             lines += [
-                "%header = llvm.getelementptr %b[0] : (!llvm.ptr) -> !llvm.ptr, i8",
                 f"%coded = llvm.getelementptr %b[{coded_columns.HEADER_BYTES}] : (!llvm.ptr) -> !llvm.ptr, i8",
                 *header_word("%batch_bytes", "%header", coded_columns.BATCH),
                 *(f"%cb{i} = arith.muli %bb{i}, %batch_bytes : i64" for i in range(kind.batches)),
@@ -243,9 +268,6 @@ class _Contract:
             ]
         if not kind.packed:
             lines += [
-                f"%width = arith.constant {self._unit.columns} : i64",
-                "%panels = arith.ceildivsi %n, %width : i64",
-                *self._panel_bytes(),
                 "%set = arith.muli %far, %panels : i64",
                 "%sets = arith.select %several, %threads, %one : i64",
                 "%room = arith.muli %set, %sets : i64",
@@ -285,24 +307,3 @@ class _Contract:
         types = ["!llvm.ptr", "i64", "i64", "!llvm.ptr", "!llvm.ptr", "i64", *["i64"] * len(self._columns)]
         name = threads.spread_name(column_packing.part_name(self._kind.unpacked))
         return f"func.call @{name}({', '.join(given)}) : ({', '.join(types)}) -> ()"
-
-
-def _block_rows() -> list[str]:
-    """``%block_rows``: how many rows a block has, as even as they are."""
-    return [
-        f"%most_rows = arith.constant {BLOCK_ROWS} : i64",
-        "%rows_or_one = arith.maxsi %ms, %one : i64",
-        "%rows_of_blocks = arith.ceildivsi %rows_or_one, %most_rows : i64",
-        "%block_rows = arith.ceildivsi %rows_or_one, %rows_of_blocks : i64",
-    ]
-
-
-def _count_of_blocks() -> list[str]:
-    """``%blocks``: into how many blocks the result of one batch falls."""
-    return [
-        *_block_rows(),
-        f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
-        "%high = arith.ceildivsi %ms, %block_rows : i64",
-        "%wide = arith.ceildivsi %n, %block_columns : i64",
-        "%blocks = arith.muli %high, %wide : i64",
-    ]

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 BLOCK_ROWS = 96
 BLOCK_COLUMNS = 64
-"""Sums that are computed before their tail is: they have to stay in the first-level cache. Blocks are what threads share."""
+"""Of blocks, which threads share; their sums have to stay in the first-level cache."""
+FLAT_BLOCK_ROWS = 24
+"""Of blocks along rows: so few that the result is written in about the order in which it lies in memory."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,11 @@ class Kind:
     def packed(self) -> bool:
         """Whether the right operand is already packed."""
         return self.unpacked == 0
+
+    @property
+    def tail_of_tiles(self) -> Tail | None:
+        """The tail that follows each register tile; that of coded columns follows a block."""
+        return None if self.codes else self.tail
 
     @property
     def name(self) -> str:

@@ -1,9 +1,12 @@
-"""The loops around register tiles: tables of places, and tiles of all rows with one panel of packed columns or all of them."""
+"""The loops around register tiles: tables of places, and tiles of all rows with one panel of packed columns or all of them.
+
+Where a tail follows the sums (contraction_tails.py), each tile's are given to it as soon as they are whole.
+"""
 
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler.code_text import declared, product, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail
 from onnx2torch_mlir.engine.compiler.register_tile import TILES_THAT_ASK, tile_name, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -81,12 +84,55 @@ def _sizes(segments: int) -> list[str]:
     return [name for i in range(segments) for name in ([f"n{i}", f"s{i}"] if i < segments - 1 else [f"n{i}"])]
 
 
-def tile_loop(unit: VectorUnit, segments: int) -> str:
-    """@o2m_tiles_S(a, table, m, b, columns, c, add, segments): all tiles of ``m`` rows and one panel of packed columns."""
+def panels_name(segments: int, tail: Tail | None) -> str:
+    """The function of `panels`."""
+    return _name("panels", segments, tail)
+
+
+def panels_arguments(segments: int, tail: Tail | None) -> list[tuple[str, str]]:
+    """Its arguments (a, table, m, b, n, c, add, segments), and what a tail takes: the names there, and the types.
+
+    With a tail, ``c`` is a block of sums, of which ``row`` and ``column`` are the first, and ``across`` are all columns.
+    """
+    return [*_head("n"), *words(_sizes(segments)), *_of_tail(tail)[1:]]
+
+
+def _name(what: str, segments: int, tail: Tail | None) -> str:
+    return f"o2m_{what}_{segments}" + ("" if tail is None else f"_{tail.name}")
+
+
+def _head(columns: str) -> list[tuple[str, str]]:
+    pointers = [("%a", "!llvm.ptr"), ("%table", "!llvm.ptr"), ("%m", "i64"), ("%b", "!llvm.ptr")]
+    return [*pointers, (f"%{columns}", "i64"), ("%c", "!llvm.ptr"), ("%add", "i1")]
+
+
+def _of_tail(tail: Tail | None) -> list[tuple[str, str]]:
+    """What the functions of one panel take for a tail; ``last`` says whether the sums are whole after this call."""
+    if tail is None:
+        return []
+    return [("%last", "i1"), *words(["row", "column", "across"]), *((f"%t{i}", type_) for i, type_ in enumerate(tail.types))]
+
+
+def _of_panel(segments: int, tail: Tail | None) -> list[tuple[str, str]]:
+    return [*_head("columns"), *words(_sizes(segments)), *_of_tail(tail)]
+
+
+def _declaration(what: str, segments: int, tail: Tail | None, arguments: list[tuple[str, str]]) -> str:
+    return f"func.func private @{_name(what, segments, tail)}({declared(arguments)}) {{"
+
+
+def _call(what: str, segments: int, tail: Tail | None, moved: dict[str, str]) -> str:
+    """A call of what takes a panel, each argument by its own name unless it is ``moved``."""
+    arguments = _of_panel(segments, tail)
+    given = ", ".join(moved.get(name, name) for name, _ in arguments)
+    return f"func.call @{_name(what, segments, tail)}({given}) : ({', '.join(type_ for _, type_ in arguments)}) -> ()"
+
+
+def tile_loop(unit: VectorUnit, segments: int, tail: Tail | None, halves: tuple[int, ...]) -> str:
+    """@o2m_tiles_S: all tiles of ``m`` rows and one panel of packed columns; ``halves``: vectors in tiles."""
     sizes = _sizes(segments)
     lines = [
-        f"func.func private @o2m_tiles_{segments}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %columns: i64,"
-        f" %c: !llvm.ptr, %add: i1, {declared(words(sizes))}) {{",
+        _declaration("tiles", segments, tail, _of_panel(segments, tail)),
         "%none = arith.constant 0 : i64",
         "%two = arith.constant 2 : i64",
         f"%height = arith.constant {unit.rows} : i64",
@@ -111,34 +157,51 @@ def tile_loop(unit: VectorUnit, segments: int) -> str:
         "%asked = arith.muli %turn, %part : i64",
         "%next = llvm.getelementptr %following[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "%which = arith.index_cast %count : i64 to index",
-        "scf.index_switch %which",
     ]
     given = ", ".join(["%a", "%rows", "%b", "%c", "%next", "%columns", "%add", *(f"%{name}" for name in sizes)])
     types = ", ".join(tile_types(segments))
-    for rows in range(1, unit.rows + 1):
-        head = f"case {rows}" if rows < unit.rows else "default"
-        lines += [f"{head} {{", f"func.call @{tile_name(segments, rows)}({given}) : ({types}) -> ()", "scf.yield", "}"]
+    switches = [_switch([tile_name(segments, rows, half) for rows in range(1, unit.rows + 1)], given, types) for half in halves]
+    if len(halves) > 1:
+        lines += [f"%narrow = arith.constant {unit.lanes} : i64", "%is_narrow = arith.cmpi sle, %columns, %narrow : i64"]
+        switches = [["scf.if %is_narrow {", *switches[1], "} else {", *switches[0], "}"]]
+    lines += switches[0]
+    if tail is not None:
+        given = ", ".join(["%sums", "%first", "%count", "%column", "%columns", "%across", *(n for n, _ in _of_tail(tail)[4:])])
+        lines += [
+            "scf.if %last {",
+            f"%wide = arith.constant {BLOCK_COLUMNS} : i64",
+            "%passed = arith.muli %i, %wide : i64",
+            "%sums = llvm.getelementptr %c[%passed] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+            "%first = arith.addi %row, %i : i64",
+            f"func.call @{tail.name}({given}) : ({', '.join(['!llvm.ptr', *['i64'] * 5, *tail.types])}) -> ()",
+            "}",
+        ]
     return "\n".join([*lines, "}", "return", "}"])
 
 
-def _panel_types(segments: int) -> str:
-    return ", ".join(["!llvm.ptr", "!llvm.ptr", "i64", "!llvm.ptr", "i64", "!llvm.ptr", "i1"] + ["i64"] * len(_sizes(segments)))
+def _switch(functions: list[str], given: str, types: str) -> list[str]:
+    """The call of the function for ``%which`` rows, of which there is one for each number."""
+    lines = ["scf.index_switch %which"]
+    for rows, function in enumerate(functions, 1):
+        head = f"case {rows}" if rows < len(functions) else "default"
+        lines += [f"{head} {{", f"func.call @{function}({given}) : ({types}) -> ()", "scf.yield", "}"]
+    return lines
 
 
-def panel(unit: VectorUnit, segments: int) -> str:
+def panel(unit: VectorUnit, segments: int, tail: Tail | None) -> str:
     """@o2m_panel_S: what @o2m_tiles_S does, a part of the sums after the other where the packed columns are too many to stay
     in the second-level cache while all rows meet them."""
-    sizes = _sizes(segments)
     width = unit.columns * _BYTES
     lines = [
-        f"func.func private @o2m_panel_{segments}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %columns: i64,"
-        f" %c: !llvm.ptr, %add: i1, {declared(words(sizes))}) {{",
+        _declaration("panel", segments, tail, _of_panel(segments, tail)),
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
         f"%panel0 = arith.constant {width} : i64",
         f"%most = arith.constant {_STAYS // width} : i64",
     ]
-    types, rows = _panel_types(segments), "%a, %table, %m, %b, %columns, %c, %add"
+    end = "%count" if segments == 1 else "%n0"
+    whole = [] if tail is None else [f"%ends = arith.cmpi sge, %after, {end} : i64", "%whole = arith.andi %last, %ends : i1"]
+    moved = {"%add": "%more", "%last": "%whole"}
     if segments == 1:
         lines += [
             "%count = arith.maxsi %n0, %one : i64",
@@ -155,7 +218,8 @@ def panel(unit: VectorUnit, segments: int) -> str:
             "%bk = llvm.getelementptr %b[%far] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             "%later = arith.cmpi ne, %k, %none : i64",
             "%more = arith.ori %add, %later : i1",
-            f"func.call @o2m_tiles_1(%ak, %table, %m, %bk, %columns, %c, %more, %here) : ({types}) -> ()",
+            *(["%after = arith.addi %k, %step : i64", *whole] if whole else []),
+            _call("tiles", 1, tail, moved | {"%a": "%ak", "%b": "%bk", "%n0": "%here"}),
             "}",
         ]
         return "\n".join([*lines, "return", "}"])
@@ -164,7 +228,7 @@ def panel(unit: VectorUnit, segments: int) -> str:
     for i in range(1, segments):
         lines += [f"%total{i} = arith.muli {total}, %n{i} : i64", f"%inner{i} = arith.muli {inner}, %n{i} : i64"]
         total, inner = f"%total{i}", f"%inner{i}"
-    deeper = ", ".join(f"%{name}" for name in sizes[2:])
+    deeper = {f"%{name}{i}": f"%{name}{i + 1}" for i in range(segments - 1) for name in "ns"}
     lines += [
         f"%large = arith.cmpi sgt, {total}, %most : i64",
         "scf.if %large {",
@@ -175,22 +239,20 @@ def panel(unit: VectorUnit, segments: int) -> str:
         "%bi = llvm.getelementptr %b[%fb] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "%later = arith.cmpi ne, %i, %none : i64",
         "%more = arith.ori %add, %later : i1",
-        f"func.call @o2m_panel_{segments - 1}(%ai, %table, %m, %bi, %columns, %c, %more, {deeper})"
-        f" : ({_panel_types(segments - 1)}) -> ()",
+        *(["%after = arith.addi %i, %one : i64", *whole] if whole else []),
+        _call("panel", segments - 1, tail, moved | deeper | {"%a": "%ai", "%b": "%bi"}),
         "}",
         "} else {",
-        f"func.call @o2m_tiles_{segments}({rows}, {', '.join(f'%{name}' for name in sizes)}) : ({types}) -> ()",
+        _call("tiles", segments, tail, {}),
         "}",
     ]
     return "\n".join([*lines, "return", "}"])
 
 
-def panels(unit: VectorUnit, segments: int) -> str:
-    """@o2m_panels_S(a, table, m, b, n, c, add, segments): all tiles of ``m`` rows and ``n`` packed columns."""
-    sizes = _sizes(segments)
+def panels(unit: VectorUnit, segments: int, tail: Tail | None) -> str:
+    """@o2m_panels_S: all tiles of ``m`` rows and ``n`` packed columns."""
     lines = [
-        f"func.func private @o2m_panels_{segments}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64,"
-        f" %c: !llvm.ptr, %add: i1, {declared(words(sizes))}) {{",
+        _declaration("panels", segments, tail, panels_arguments(segments, tail)),
         "%none = arith.constant 0 : i64",
         f"%width = arith.constant {unit.columns} : i64",
         f"%panel0 = arith.constant {unit.columns * _BYTES} : i64",
@@ -199,13 +261,13 @@ def panels(unit: VectorUnit, segments: int) -> str:
     for i in range(segments):
         lines.append(f"%panel{i + 1} = arith.muli {panel}, %n{i} : i64")
         panel = f"%panel{i + 1}"
-    given = ", ".join(["%a", "%table", "%m", "%bj", "%columns", "%cj", "%add", *(f"%{name}" for name in sizes)])
     lines += [
         "%end = scf.for %j = %none to %n step %width iter_args(%bj = %b) -> (!llvm.ptr) : i64 {",
         "%left = arith.subi %n, %j : i64",
         "%columns = arith.minsi %left, %width : i64",
         "%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-        f"func.call @o2m_panel_{segments}({given}) : ({_panel_types(segments)}) -> ()",
+        *([] if tail is None else ["%last = arith.constant true", "%here = arith.addi %column, %j : i64"]),
+        _call("panel", segments, tail, {"%b": "%bj", "%c": "%cj", "%column": "%here"}),
         f"%next = llvm.getelementptr %bj[{panel}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "scf.yield %next : !llvm.ptr",
         "}",

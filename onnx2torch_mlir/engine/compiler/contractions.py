@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
-from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_tails, register_tile, runtime, tail_code, threads
+from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_tails, runtime, tail_code, threads
 from onnx2torch_mlir.engine.compiler.arguments import Weights
-from onnx2torch_mlir.engine.compiler.contraction_kinds import Kind
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
@@ -35,6 +35,8 @@ class _Program:
     nests: list[ir.Operation]
     """What has not been looked at yet."""
     kinds: set[Kind] = field(default_factory=set)
+    has_narrow: bool = False
+    """Whether the last columns of a contraction are known to fill one vector at most."""
 
 
 def replace(module: ir.Module, weights: Weights, tails: contraction_tails.Tails) -> None:
@@ -50,12 +52,7 @@ def replace(module: ir.Module, weights: Weights, tails: contraction_tails.Tails)
             _call(found, program)
     if program.kinds:
         unit = of_host()
-        texts = [
-            register_tile.tile(unit, segments, rows)
-            for segments in contraction_driver.depths(program.kinds)
-            for rows in range(1, unit.rows + 1)
-        ]
-        texts.append(contraction_driver.functions_for(unit, program.kinds))
+        texts = [contraction_driver.functions_for(unit, program.kinds, (2, 1) if program.has_narrow else (2,))]
         texts += {kind.tail.declaration for kind in program.kinds if kind.tail is not None}
         declared = threads.SIGNATURES + runtime.SIGNATURES
         append(module, declared + "\n".join(texts))
@@ -118,10 +115,11 @@ def _emit(
         batch_steps = [sizes.number(step) for step in packing.batch_steps]
     groups = found.merged()
     unpacked = 0 if packing is not None else len(found.segments)
-    after, given_to_tail = (None, []) if tail is None else tail_code.build(tail, program.tails)
     codes = packing is not None and packing.codes
+    after, given_to_tail = (None, []) if tail is None else tail_code.build(tail, program.tails, _widths(found, codes=codes))
     kind = Kind(len(found.batches), len(found.rows), len(groups), unpacked, after, codes)
     program.kinds.add(kind)
+    program.has_narrow = program.has_narrow or _is_narrow(found)
     words: list[ir.Value] = []
     for dim, step in zip(found.batches, batch_steps, strict=True):
         words += [sizes.count(dim), sizes.step(found.left, dim), step, sizes.step(2, dim)]
@@ -137,6 +135,21 @@ def _emit(
     out = left if tail is not None else address(found.value(2))
     given = [program.weights.context, left, right, out, flag, *words, *given_to_tail]
     func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), given)
+
+
+def _widths(found: Contraction, *, codes: bool) -> list[int]:
+    """Numbers of columns that the tail meets most often."""
+    unit = of_host()
+    if codes:
+        return [BLOCK_COLUMNS]
+    count = found.fixed_length(found.column) if found.column is not None else None
+    return [unit.columns, *([unit.lanes] if count is not None and count % unit.columns == unit.lanes else [])]
+
+
+def _is_narrow(found: Contraction) -> bool:
+    """Whether what is left of the columns after whole tiles is known to fill one vector at most."""
+    unit, count = of_host(), found.fixed_length(found.column) if found.column is not None else 1
+    return count is not None and 0 < count % unit.columns <= unit.lanes
 
 
 def _known_rows(found: Contraction) -> int | None:

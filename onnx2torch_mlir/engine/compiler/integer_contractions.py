@@ -14,6 +14,7 @@ from torch_mlir.dialects import arith, func, llvm, memref
 
 from onnx2torch_mlir.engine.compiler import contraction_tails, integer_driver, integer_zeros, runtime, tail_code, threads
 from onnx2torch_mlir.engine.compiler.arguments import Weights
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction, Side, match
 from onnx2torch_mlir.engine.compiler.integer_turns import Kind
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
@@ -99,7 +100,7 @@ def _emit(
     sizes = Sizes(found)
     left, right, out = found.left.operand, found.right.operand, found.out
     zeros = _zeros(found) if packing is None else None
-    after, given_to_tail = (None, []) if tail is None else tail_code.build(tail, program.tails)
+    after, given_to_tail = (None, []) if tail is None else tail_code.build(tail, program.tails, [BLOCK_COLUMNS])
     columns = 0 if packing else len(found.columns)
     kind = Kind(len(found.batches), len(found.rows), columns, len(found.sums), zeros is not None, after)
     program.kinds.add(kind)

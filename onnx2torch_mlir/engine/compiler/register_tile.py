@@ -1,4 +1,4 @@
-"""Register tiles: a few rows times two vectors of columns of a sum of products, as functions of run-time sizes.
+"""Register tiles: a few rows times two vectors of columns, or one, of a sum of products, as functions of run-time sizes.
 
 A tile holds its sums in registers while it walks along all that is summed up: nested *segments* (the window of a convolution)
 of which the innermost is dense in the left operand. The right operand is *packed*: for each step along the sum the numbers of
@@ -19,9 +19,9 @@ _AHEAD = 12
 """Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
 
 
-def tile_name(segments: int, rows: int) -> str:
+def tile_name(segments: int, rows: int, halves: int) -> str:
     """The function of a tile."""
-    return f"o2m_tile_f32_{segments}_{rows}"
+    return f"o2m_tile_f32_{segments}_{rows}" + ("" if halves == 2 else "_narrow")
 
 
 def tile_types(segments: int) -> list[str]:
@@ -35,18 +35,18 @@ def tile_types(segments: int) -> list[str]:
     return ["!llvm.ptr"] * 5 + ["i64", "i1"] + ["i64"] * (2 * segments - 1)
 
 
-def tile(unit: VectorUnit, segments: int, rows: int) -> str:
-    """The text of a tile of ``rows`` rows, with so many nested segments (at least 1)."""
-    return _Tile(unit, segments, rows).text()
+def tile(unit: VectorUnit, segments: int, rows: int, halves: int) -> str:
+    """The text of a tile of ``rows`` rows, with so many nested segments (at least 1) and vectors of columns (2 or 1)."""
+    return _Tile(unit, segments, rows, halves).text()
 
 
 class _Tile:
-    def __init__(self, unit: VectorUnit, segments: int, rows: int) -> None:
-        self.unit, self.segments, self.rows = unit, segments, rows
+    def __init__(self, unit: VectorUnit, segments: int, rows: int, halves: int) -> None:
+        self.unit, self.segments, self.rows, self.halves = unit, segments, rows, range(halves)
         self.vector = f"vector<{unit.lanes}xf32>"
         self.mask = f"vector<{unit.lanes}xi1>"
         self.lines: list[str] = []
-        self.cells = [(row, half) for row in range(rows) for half in range(2)]
+        self.cells = [(row, half) for row in range(rows) for half in self.halves]
 
     def emit(self, *lines: str) -> None:
         self.lines.extend(lines)
@@ -55,7 +55,7 @@ class _Tile:
         counts = [f"%n{i}: i64" + (f", %s{i}: i64" if i < self.segments - 1 else "") for i in range(self.segments)]
         pointers = [f"%{name}: !llvm.ptr" for name in ("a", "rows", "b", "c", "next")]
         head = [*pointers, "%columns: i64", "%add: i1", *counts]
-        self.emit(f"func.func private @{tile_name(self.segments, self.rows)}({', '.join(head)}) {{")
+        self.emit(f"func.func private @{tile_name(self.segments, self.rows, len(self.halves))}({', '.join(head)}) {{")
         self.emit("%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64")
         self.emit(f"%zero = arith.constant dense<0.0> : {self.vector}")
         for row in range(self.rows):
@@ -77,7 +77,7 @@ class _Tile:
         lanes = self.unit.lanes
         self.emit(
             *column_masks(lanes),
-            f"%full_width = arith.constant {2 * lanes} : i64",
+            f"%full_width = arith.constant {len(self.halves) * lanes} : i64",
             "%full = arith.cmpi sge, %columns, %full_width : i64",
         )
 
@@ -184,20 +184,20 @@ class _Tile:
     def _ask_for_result(self) -> None:
         """Rows of the result may be far apart: what is written comes while the sums are computed."""
         for row in range(self.rows):
-            for line in range(0, 2 * self.unit.lanes, _LINE):
+            for line in range(0, len(self.halves) * self.unit.lanes, _LINE):
                 name = f"%w{row}_{line}"
                 place = f"{name} = llvm.getelementptr %c{row}[{line}] : (!llvm.ptr) -> !llvm.ptr, f32"
                 self.emit(place, *self._ask(name, writing=True))
 
     def _step(self, name: str, tag: str, turn: int, sums: list[str]) -> list[str]:
         lanes, vector = self.unit.lanes, self.vector
-        for line in range(0, 2 * lanes, _LINE):
+        for line in range(0, len(self.halves) * lanes, _LINE):
             ahead = (turn + _AHEAD) * 2 * lanes + line
             self.emit(
                 f"%{name}ahead{line} = llvm.getelementptr %{tag}b[{ahead}] : (!llvm.ptr) -> !llvm.ptr, f32",
                 *self._ask(f"%{name}ahead{line}"),
             )
-        for half in range(2):
+        for half in self.halves:
             place = turn * 2 * lanes + half * lanes
             self.emit(
                 f"%{name}q{half} = llvm.getelementptr %{tag}b[{place}] : (!llvm.ptr) -> !llvm.ptr, f32",
@@ -210,9 +210,9 @@ class _Tile:
                 f"%{name}x{row} = llvm.load %{name}p{row} : !llvm.ptr -> f32",
                 f"%{name}w{row} = vector.broadcast %{name}x{row} : f32 to {vector}",
             )
-            for half in range(2):
+            for half in self.halves:
                 found.append(f"%{name}s{row}_{half}")
-                self.emit(f"{found[-1]} = math.fma %{name}w{row}, %{name}b{half}, {sums[2 * row + half]} : {vector}")
+                self.emit(f"{found[-1]} = math.fma %{name}w{row}, %{name}b{half}, {sums[len(found) - 1]} : {vector}")
         return found
 
     def _store(self, sums: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -14,9 +14,15 @@ from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes, par
 from onnx2torch_mlir.engine.compiler.kernels import captured, is_constant
 from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, nested, pointer
 
+_LINE = 64
+"""Bytes of a line of the cache."""
 
-def build(found: Found, tails: Tails) -> tuple[Tail, list[ir.Value]]:
-    """The tail's function in the module, and what the driver hands on to it, at the insertion point."""
+
+def build(found: Found, tails: Tails, widths: list[int]) -> tuple[Tail, list[ir.Value]]:
+    """The tail's function in the module, and what the driver hands on to it, at the insertion point.
+
+    It takes any number of columns; most often there will be one of ``widths``.
+    """
     nest = found.nest
     values = list(nest.operands)
     free = [value for value in captured(nest) if not is_constant(value)]
@@ -37,7 +43,7 @@ def build(found: Found, tails: Tails) -> tuple[Tail, list[ir.Value]]:
         kernel = func.FuncOp("tail", (types, []), visibility="private", ip=ir.InsertionPoint(tails.module.body))
         block = kernel.add_entry_block()
         with ir.InsertionPoint(block):
-            _body(found, list(block.arguments), free)
+            _body(found, list(block.arguments), free, widths)
             func.ReturnOp([])
     key = kernel.operation.get_asm(use_local_scope=True)
     name = tails.names.get(key)
@@ -52,13 +58,15 @@ def build(found: Found, tails: Tails) -> tuple[Tail, list[ir.Value]]:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Where an operand's rows are: its type in a row, a pointer, and the element with which row ``i`` of the block begins.
+    """Where an operand's rows are: their elements, whether there is one for each column, a pointer, and the element with which
+    row ``i`` of the block begins.
 
     That is ``first`` + i * ``step``; after ``turns`` rows, of which the block begins with number ``place``, it goes on ``jump``
     elements farther. Without ``step`` it is always the same.
     """
 
-    type: ir.MemRefType
+    element: ir.Type
+    by_column: bool
     base: ir.Value
     first: ir.Value | None = None
     step: ir.Value | None = None
@@ -67,8 +75,8 @@ class _Rows:
     jump: ir.Value | None = None
 
 
-def _body(found: Found, arguments: list[ir.Value], free: list[ir.Value]) -> None:
-    """The nest over the rows and columns of one block: of the arguments (sums, row, rows, column, columns, width, …)."""
+def _body(found: Found, arguments: list[ir.Value], free: list[ir.Value], widths: list[int]) -> None:
+    """The nest over the rows and columns of one block: of the arguments (sums, row, rows, column, columns, across, …)."""
     nest = found.nest
     rest = iter(arguments[6:])
     operands: list[_Rows | ir.Value] = [
@@ -79,8 +87,43 @@ def _body(found: Found, arguments: list[ir.Value], free: list[ir.Value]) -> None
     for value in captured(nest):
         if value not in mapping:
             mapping[value] = value.owner.operation.clone().results[0]
-    rows = arith.IndexCastOp(ir.IndexType.get(), arguments[2]).result
+    asked = [kind in ("all", "spread") for kind in found.kinds]
+    _by_width(widths, arguments[4], lambda columns: _rows(nest, operands, mapping, arguments[2], columns, asked))
+
+
+def _by_width(widths: list[int], columns: ir.Value, write: Callable[[ir.Value | int], None]) -> None:
+    """Branches for the ``widths``, and one for others: a number that is known leaves no rest behind the vectors."""
+    if not widths:
+        write(columns)
+        return
+    is_it = arith.CmpIOp(arith.CmpIPredicate.eq, columns, _number(widths[0])).result
+    branch = scf.IfOp(is_it, [], has_else=True)
+    with ir.InsertionPoint(branch.then_block):
+        write(widths[0])
+        scf.YieldOp([])
+    with ir.InsertionPoint(branch.else_block):
+        _by_width(widths[1:], columns, write)
+        scf.YieldOp([])
+
+
+def _rows(
+    nest: ir.Operation,
+    operands: list[_Rows | ir.Value],
+    mapping: dict[ir.Value, ir.Value],
+    count: ir.Value,
+    columns: ir.Value | int,
+    asked: list[bool],
+) -> None:
+    """The loop over ``count`` rows of so many columns; the next rows are ``asked`` for, where the width is known."""
+    rows = arith.IndexCastOp(ir.IndexType.get(), count).result
     zero, one = (arith.ConstantOp(ir.IndexType.get(), i).result for i in (0, 1))
+    width = columns if isinstance(columns, int) else ir.ShapedType.get_dynamic_size()
+    sizes = [] if isinstance(columns, int) else [columns]
+    ahead = {
+        number: _product(operand.step, count)
+        for number, operand in enumerate(operands)
+        if asked[number] and isinstance(columns, int) and isinstance(operand, _Rows) and operand.step is not None
+    }
     moving = [operand for operand in operands if isinstance(operand, _Rows) and operand.first is not None]
     carried = [value for operand in moving for value in (operand.first, operand.place) if value is not None]
     loop = scf.ForOp(zero, rows, one, carried)
@@ -88,40 +131,52 @@ def _body(found: Found, arguments: list[ir.Value], free: list[ir.Value]) -> None
         held = iter(loop.inner_iter_args)
         after: list[ir.Value] = []
         here: list[ir.Value] = []
-        for operand in operands:
+        for number, operand in enumerate(operands):
             if not isinstance(operand, _Rows):
                 here.append(operand)
                 continue
             begin = None if operand.first is None else next(held)
             if begin is not None:
                 after += _following(operand, begin, next(held) if operand.place is not None else None)
-            base = operand.base if begin is None else _moved(operand.base, begin, operand.type.element_type)
-            here.append(assemble(operand.type, [base, *([arguments[4]] if operand.type.rank else [])]))
+            base = operand.base if begin is None else _moved(operand.base, begin, operand.element)
+            type_ = ir.MemRefType.get([width] if operand.by_column else [], operand.element)
+            here.append(assemble(type_, [base, *(sizes if operand.by_column else [])]))
+            if number in ahead:
+                there = _moved(base, ahead[number], operand.element)
+                _ask(there, width * element_bytes(operand.element), writing=number == len(operands) - 1)
         _columns(nest, here, mapping)
         scf.YieldOp(after)
 
 
+def _ask(place: ir.Value, count: int, *, writing: bool) -> None:
+    """Ask for the lines of so many bytes: rows may be far apart, so that the processor does not foresee the next."""
+    flags = {"rw": int(writing), "hint": 3, "cache": 1}
+    attributes = {name: ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value) for name, value in flags.items()}
+    for line in range(0, count, _LINE):
+        there = _moved(place, _number(line), ir.IntegerType.get_signless(8))
+        ir.Operation.create("llvm.intr.prefetch", operands=[there], attributes=attributes)
+
+
 def _rows_of(value: ir.Value, kind: str, block: list[ir.Value], rest: Iterator[ir.Value]) -> _Rows:
     """Where the rows of an operand are in a block of (sums, row, rows, column, columns, width)."""
-    sums, row, _, column, _, width = block
+    sums, row, _, column, _, across = block
     element = ir.MemRefType(value.type).element_type
-    line = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], element)
     if kind == "sums":
-        return _Rows(line, sums, _number(0), _number(BLOCK_COLUMNS))
+        return _Rows(element, True, sums, _number(0), _number(BLOCK_COLUMNS))
     base = next(rest)
     if kind == "spread":
         turns, step, far = (next(rest) for _ in range(3))
         lines, place = arith.DivUIOp(row, turns).result, arith.RemUIOp(row, turns).result
         first = _sum(_sum(_product(lines, far), _product(place, step)), column)
         jump = arith.SubIOp(far, _product(arith.SubIOp(turns, _number(1)).result, step)).result
-        return _Rows(line, base, first, step, turns, place, jump)
+        return _Rows(element, True, base, first, step, turns, place, jump)
     if kind == "all":
-        return _Rows(line, base, _sum(_product(row, width), column), width)
+        return _Rows(element, True, base, _sum(_product(row, across), column), across)
     if kind == "row":
-        return _Rows(ir.MemRefType.get([], element), base, row, _number(1))
+        return _Rows(element, False, base, row, _number(1))
     if kind == "column":
-        return _Rows(line, _moved(base, column, element))
-    return _Rows(ir.MemRefType.get([], element), base)
+        return _Rows(element, True, _moved(base, column, element))
+    return _Rows(element, False, base)
 
 
 def _following(rows: _Rows, begin: ir.Value, place: ir.Value | None) -> list[ir.Value]:
