@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine import objects
 
-MATCHERS = ("contractions", "channels_last", "rows", "vector_math", "windows")
+MATCHERS = ("contractions", "channels_last", "rows", "turns", "vector_math", "windows")
 """contractions: sums of products as register tiles; channels_last: the layout of convolutions; rows: nests over the same
-rows as one; vector_math: functions as polynomials; windows: depthwise convolutions and
-pools over channels that lie side by side."""
+rows as one; turns: copies between arrays that are dense along different axes; vector_math: functions as polynomials;
+windows: depthwise convolutions and pools over channels that lie side by side."""
 
 
 @dataclass(frozen=True)

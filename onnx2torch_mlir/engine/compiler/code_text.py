@@ -42,3 +42,19 @@ def column_masks(lanes: int) -> list[str]:
         f"%limit1 = arith.subi %limit0, %shift : {wide}",
         *(f"%m{half} = arith.cmpi slt, %lane, %limit{half} : {wide}" for half in range(2)),
     ]
+
+
+def turned(tag: str, rows: Sequence[str], lanes: int) -> tuple[list[str], list[str]]:
+    """A square of numbers turned in registers: the lines that make its columns of its ``rows``, vectors, and their names."""
+    vector, lines, names = f"vector<{lanes}xf32>", list[str](), list(rows)
+    stage = 1
+    while stage < lanes:
+        low = [t if not t & stage else lanes + t - stage for t in range(lanes)]
+        high = [t + stage if not t & stage else lanes + t for t in range(lanes)]
+        for i in (i for i in range(lanes) if not i & stage):
+            first, second = names[i], names[i | stage]
+            for target, order in ((i, low), (i | stage, high)):
+                names[target] = f"%{tag}_{stage}_{target}"
+                lines.append(f"{names[target]} = vector.shuffle {first}, {second} {order} : {vector}, {vector}")
+        stage *= 2
+    return lines, names

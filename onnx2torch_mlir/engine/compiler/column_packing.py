@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import threads
+from onnx2torch_mlir.engine.compiler.code_text import product, turned
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
+_LINE = 64
+"""Bytes of a line of the cache."""
+_RUN = 8
+"""Panels that dense columns are copied to at a time: so many numbers are read one after the other."""
 
 
 def name(segments: int) -> str:
@@ -53,9 +58,7 @@ def _pack(unit: VectorUnit, segments: int) -> str:
     """@o2m_pack_S(to, b, n, step of columns, counts and strides of segments): columns side by side, 0 beyond the last."""
     declared = ", ".join(f"%{size}: i64" for size in _sizes(segments))
     lanes, last = unit.lanes, segments - 1
-    vector, mask = f"vector<{lanes}xf32>", f"vector<{lanes}xi1>"
-    wide = f"vector<{lanes}xi64>"
-    numbers = ", ".join(map(str, range(lanes)))
+    wide, numbers = f"vector<{lanes}xi64>", ", ".join(map(str, range(lanes)))
     lines = [
         f"func.func private @{name(segments)}(%to: !llvm.ptr, %b: !llvm.ptr, %n: i64, %ns: i64, {declared}) {{",
         "%none = arith.constant 0 : i64",
@@ -64,14 +67,20 @@ def _pack(unit: VectorUnit, segments: int) -> str:
         f"%width = arith.constant {unit.columns} : i64",
         f"%bytes = arith.constant {_BYTES} : i64",
         f"%lane = arith.constant dense<[{numbers}]> : {wide}",
-        f"%zero = arith.constant dense<0.0> : {vector}",
+        f"%zero = arith.constant dense<0.0> : vector<{lanes}xf32>",
         "%dense = arith.cmpi eq, %ns, %bytes : i64",
         f"%along = arith.cmpi eq, %s{last}, %bytes : i64",
-        "%end = scf.for %j = %none to %n step %width iter_args(%t = %to) -> (!llvm.ptr) : i64 {",
+        product("panel", ["%width", *(f"%n{i}" for i in range(segments))]),
+        f"%run = arith.constant {_RUN * unit.columns} : i64",
+        "%group = arith.select %dense, %run, %width : i64",
+        "scf.for %j = %none to %n step %group : i64 {",
         "%left = arith.subi %n, %j : i64",
-        "%columns = arith.minsi %left, %width : i64",
+        "%columns = arith.minsi %left, %group : i64",
         "%fj = arith.muli %j, %ns : i64",
         "%bj = llvm.getelementptr %b[%fj] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "%number = arith.divui %j, %width : i64",
+        "%ft = arith.muli %number, %panel : i64",
+        "%t = llvm.getelementptr %to[%ft] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
     ]
     place, source = "%t", "%bj"
     for i in range(last):
@@ -82,27 +91,14 @@ def _pack(unit: VectorUnit, segments: int) -> str:
         ]
         place, source = f"%t{i}", f"%b{i}"
     count, step = f"%n{last}", f"%s{last}"
-    lines += ["scf.if %dense {", f"scf.for %k = %none to {count} step %one : i64 {{"]
     turn = [
         f"%fk = arith.muli %k, {step} : i64",
         f"%bk = llvm.getelementptr {source}[%fk] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "%fw = arith.muli %k, %width : i64",
         f"%tk = llvm.getelementptr {place}[%fw] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
     ]
-    lines += turn
-    for half in range(2):
-        lines += [
-            f"%h{half} = arith.constant {half * lanes} : i64",
-            f"%o{half} = arith.subi %columns, %h{half} : i64",
-            f"%x{half} = vector.broadcast %o{half} : i64 to {wide}",
-            f"%m{half} = arith.cmpi slt, %lane, %x{half} : {wide}",
-            f"%p{half} = llvm.getelementptr %bk[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
-            f"%q{half} = llvm.getelementptr %tk[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
-            f"%v{half} = llvm.intr.masked.load %p{half}, %m{half}, %zero {{alignment = 4 : i32}}"
-            f" : (!llvm.ptr, {mask}, {vector}) -> {vector}",
-            f"llvm.store %v{half}, %q{half} {{alignment = 4 : i64}} : {vector}, !llvm.ptr",
-        ]
-    lines += ["}", "} else {", *_transposed(unit, turn, count), "}"]
+    lines += ["scf.if %dense {", f"scf.for %k = %none to {count} step %one : i64 {{", *turn, *_run(unit, step), "}"]
+    lines += ["} else {", *_transposed(unit, turn, count), "}"]
     lines += [
         f"%passed = arith.muli {count}, %width : i64",
         f"%after = llvm.getelementptr {place}[%passed] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
@@ -111,8 +107,62 @@ def _pack(unit: VectorUnit, segments: int) -> str:
     for i in reversed(range(last)):
         lines += [f"scf.yield {done} : !llvm.ptr", "}"]
         done = f"%r{i}"
-    lines += [f"scf.yield {done} : !llvm.ptr", "}", "return", "}"]
-    return "\n".join(lines)
+    return "\n".join([*lines, "}", "return", "}"])
+
+
+def _run(unit: VectorUnit, step: str) -> list[str]:
+    """Dense columns of one step along the sum: each panel gets its own; those of the next step are asked for."""
+    lanes = unit.lanes
+    vector, mask, wide = f"vector<{lanes}xf32>", f"vector<{lanes}xi1>", f"vector<{lanes}xi64>"
+
+    def place(tag: str) -> list[str]:
+        return [
+            f"%{tag}number = arith.divui %{tag}, %width : i64",
+            f"%{tag}far = arith.muli %{tag}number, %panel : i64",
+            f"%{tag}t = llvm.getelementptr %tk[%{tag}far] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+            f"%{tag}b = llvm.getelementptr %bk[%{tag}] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        ]
+
+    def halves(tag: str) -> list[str]:
+        return [
+            line
+            for half in range(2)
+            for line in (
+                f"%{tag}p{half} = llvm.getelementptr %{tag}b[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
+                f"%{tag}q{half} = llvm.getelementptr %{tag}t[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
+            )
+        ]
+
+    lines = [
+        "%rest = arith.remui %columns, %width : i64",
+        "%full = arith.subi %columns, %rest : i64",
+        "scf.for %p = %none to %full step %width : i64 {",
+        *place("p"),
+        *halves("p"),
+        f"%asked = llvm.getelementptr %pb[{step}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+    ]
+    for line in range(0, unit.columns * _BYTES, _LINE):
+        lines += [
+            f"%asked{line} = llvm.getelementptr %asked[{line}] : (!llvm.ptr) -> !llvm.ptr, i8",
+            f'"llvm.intr.prefetch"(%asked{line}) <{{cache = 1 : i32, hint = 3 : i32, rw = 0 : i32}}> : (!llvm.ptr) -> ()',
+        ]
+    for half in range(2):
+        lines += [
+            f"%pv{half} = llvm.load %pp{half} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
+            f"llvm.store %pv{half}, %pq{half} {{alignment = 4 : i64}} : {vector}, !llvm.ptr",
+        ]
+    lines += ["}", "%has_rest = arith.cmpi ne, %rest, %none : i64", "scf.if %has_rest {", *place("full"), *halves("full")]
+    for half in range(2):
+        lines += [
+            f"%h{half} = arith.constant {half * lanes} : i64",
+            f"%o{half} = arith.subi %rest, %h{half} : i64",
+            f"%x{half} = vector.broadcast %o{half} : i64 to {wide}",
+            f"%m{half} = arith.cmpi slt, %lane, %x{half} : {wide}",
+            f"%v{half} = llvm.intr.masked.load %fullp{half}, %m{half}, %zero {{alignment = 4 : i32}}"
+            f" : (!llvm.ptr, {mask}, {vector}) -> {vector}",
+            f"llvm.store %v{half}, %fullq{half} {{alignment = 4 : i64}} : {vector}, !llvm.ptr",
+        ]
+    return [*lines, "}"]
 
 
 def _transposed(unit: VectorUnit, turn: list[str], count: str) -> list[str]:
@@ -142,18 +192,8 @@ def _transposed(unit: VectorUnit, turn: list[str], count: str) -> list[str]:
                 f"%n{column}v = llvm.load %n{column}p {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
             ]
             names.append(f"%n{column}v")
-        stage = 1
-        while stage < lanes:
-            for i in range(lanes):
-                if i & stage:
-                    continue
-                first, second = names[i], names[i | stage]
-                low = [t if not t & stage else lanes + t - stage for t in range(lanes)]
-                high = [t + stage if not t & stage else lanes + t for t in range(lanes)]
-                for target, order, suffix in ((i, low, "l"), (i | stage, high, "h")):
-                    names[target] = f"%z{half}_{stage}_{i}{suffix}"
-                    lines.append(f"{names[target]} = vector.shuffle {first}, {second} {order} : {vector}, {vector}")
-            stage *= 2
+        turns, names = turned(f"z{half}", names, lanes)
+        lines += turns
         for i in range(lanes):
             lines += [
                 f"%w{half}_{i} = llvm.getelementptr %tk[{i * unit.columns + half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, iterators, origin
+from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, iterators, length_of
 from onnx2torch_mlir.engine.compiler.walks import is_memref
 
 _MOST_SEGMENTS = 4
@@ -31,7 +31,7 @@ class Contraction:
 
     def length(self, dim: int) -> tuple[int, int]:
         """An operand and its axis whose size is the number of turns of loop ``dim``."""
-        found = _length(self.operands, dim)
+        found = length_of(self.operands, dim)
         assert found is not None
         return found
 
@@ -59,13 +59,13 @@ def match(generic: ir.Operation) -> Contraction | None:
         return None
     operands = accesses(generic)
     summed = iterators(generic)
-    if not all(is_memref(value.type) for value in generic.operands) or not all(map(_is_linear, operands)):
+    if not all(is_memref(value.type) for value in generic.operands) or not all(access.is_linear() for access in operands):
         return None
-    lengths = [_length(operands, dim) for dim in range(len(summed))]
+    lengths = [length_of(operands, dim) for dim in range(len(summed))]
     if None in lengths:
         return None
     loops = [dim for dim in range(len(summed)) if _static(operands, lengths[dim]) != 1]
-    x, y, out = ({dim for dim in loops if _moves(access, dim)} for access in operands)
+    x, y, out = ({dim for dim in loops if access.moves(dim)} for access in operands)
     reductions = [dim for dim in loops if summed[dim]]
     if not reductions or len(reductions) > _MOST_SEGMENTS or any(dim not in x | y for dim in reductions):
         return None
@@ -98,29 +98,6 @@ def _is_sum_of_products(generic: ir.Operation) -> bool:
         and {*total.operands} == {running, product.results[0]}
         and [*operations[2].operands] == [total.results[0]]
     )
-
-
-def _is_linear(access: Access) -> bool:
-    dims = range(access.map.n_dims)
-    return all(coefficient(expression, dim) is not None for expression in access.map.results for dim in dims) and not any(
-        map(origin, access.map.results)
-    )
-
-
-def _moves(access: Access, dim: int) -> bool:
-    return any(coefficient(expression, dim) for expression in access.map.results)
-
-
-def _length(operands: list[Access], dim: int) -> tuple[int, int] | None:
-    """An operand and its axis whose size is the number of turns of loop ``dim``; of a known size if there is one."""
-    found = [
-        (number, axis)
-        for number, access in enumerate(operands)
-        for axis, expression in enumerate(access.map.results)
-        if isinstance(expression, ir.AffineDimExpr) and expression.position == dim
-    ]
-    known = [place for place in found if operands[place[0]].extents[place[1]] is not None]
-    return next(iter(known or found), None)
 
 
 def _static(operands: list[Access], length: tuple[int, int] | None) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, origin
+from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, extents, iterators
 from onnx2torch_mlir.engine.compiler.walks import constant_of, is_memref, made_by
 
 LARGEST = 255
@@ -72,11 +72,11 @@ def match(generic: ir.Operation) -> IntegerContraction | None:
     loops = [dim for dim in range(len(summed)) if fixed[dim] != 1]
     out = len(operands) - 1
     used = [operands[0], operands[1], operands[out]]
-    if not all(map(_is_linear, used)) or not _is_dense(generic.operands[out].type):
+    if not all(access.is_linear() for access in used) or not _is_dense(generic.operands[out].type):
         return None
     if any(not _is_measured(used, dim) for dim in loops):
         return None
-    x, y, results = ({dim for dim in loops if _moves(access, dim)} for access in used)
+    x, y, results = ({dim for dim in loops if access.moves(dim)} for access in used)
     sums = [dim for dim in loops if summed[dim]]
     if not sums or results != {dim for dim in loops if not summed[dim]} or any(dim not in x | y | results for dim in loops):
         return None
@@ -154,7 +154,7 @@ def _zeros_fit(found: IntegerContraction) -> bool:
         if side.number is None:
             continue
         results = list(found.operands[side.number].map.results)
-        if any(_moves(found.operands[side.number], dim) for dim in range(found.operands[0].map.n_dims)):
+        if any(found.operands[side.number].moves(dim) for dim in range(found.operands[0].map.n_dims)):
             dims = [e.position for e in results if isinstance(e, ir.AffineDimExpr)]
             if side is found.left or len(results) != 1 or dims != found.columns:
                 return False
@@ -175,13 +175,3 @@ def _is_measured(used: list[Access], dim: int) -> bool:
 
 def _is_dense(type_: ir.Type) -> bool:
     return isinstance(type_, ir.MemRefType) and not isinstance(type_.layout, ir.StridedLayoutAttr)
-
-
-def _is_linear(access: Access) -> bool:
-    dims = range(access.map.n_dims)
-    known = all(coefficient(expression, dim) is not None for expression in access.map.results for dim in dims)
-    return known and not any(map(origin, access.map.results))
-
-
-def _moves(access: Access, dim: int) -> bool:
-    return any(coefficient(expression, dim) for expression in access.map.results)

@@ -42,6 +42,16 @@ class Access:
                 total += factor * stride
         return total
 
+    def moves(self, dim: int) -> bool:
+        """Whether it is at other elements in other turns of loop ``dim``."""
+        return any(coefficient(expression, dim) for expression in self.map.results)
+
+    def is_linear(self) -> bool:
+        """Whether each index is a sum of multiples of the loops."""
+        dims = range(self.map.n_dims)
+        known = all(coefficient(expression, dim) is not None for expression in self.map.results for dim in dims)
+        return known and not any(map(origin, self.map.results))
+
 
 def coefficient(expression: ir.AffineExpr, dim: int) -> int | None:
     """The factor of ``dim`` in a linear expression; None if the expression is not linear in it."""
@@ -69,6 +79,18 @@ def origin(expression: ir.AffineExpr) -> int:
     if isinstance(expression, ir.AffineMulExpr):
         return origin(expression.lhs) * origin(expression.rhs)
     return 0
+
+
+def length_of(operands: Sequence[Access], dim: int) -> tuple[int, int] | None:
+    """An operand and its axis whose size is the number of turns of loop ``dim``; of a known size if there is one."""
+    found = [
+        (number, axis)
+        for number, access in enumerate(operands)
+        for axis, expression in enumerate(access.map.results)
+        if isinstance(expression, ir.AffineDimExpr) and expression.position == dim
+    ]
+    known = [place for place in found if operands[place[0]].extents[place[1]] is not None]
+    return next(iter(known or found), None)
 
 
 def accesses(generic: ir.Operation) -> list[Access]:

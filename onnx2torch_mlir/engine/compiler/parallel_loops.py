@@ -17,6 +17,8 @@ SERIAL = "o2m.serial"
 """The attribute of a kernel whose turns may depend on each other, whatever its loops say."""
 
 _WORKER = "o2m_worker_index"
+TURN = "o2m_turn"
+"""A function (turns.py) that touches nothing but the memory it is given."""
 _RANGE = "_range"
 _PASSED = re.compile(r"!llvm\.ptr|index|i(1|8|16|32|64)|b?f16|f32|f64")
 _UNKNOWN_TURNS = 8
@@ -88,7 +90,7 @@ def _loop_of(kernel: ir.Operation) -> ir.Operation | None:
     loops = [view.operation for view in kernel.regions[0].blocks[0].operations if len(view.operation.regions)]
     if len(loops) != 1 or loops[0].name != "scf.parallel" or len(loops[0].results):
         return None
-    if any(operation.name in ("func.call", "llvm.call") and not _is_worker(operation) for operation in nested(loops[0])):
+    if any(operation.name in ("func.call", "llvm.call") and not _is_harmless(operation) for operation in nested(loops[0])):
         return None
     if not all(_PASSED.fullmatch(str(argument.type)) for argument in kernel.regions[0].blocks[0].arguments):
         return None
@@ -98,6 +100,11 @@ def _loop_of(kernel: ir.Operation) -> ir.Operation | None:
     plain = all(constant_of(value) == 0 for value in starts) and all(constant_of(value) == 1 for value in steps)
     known = {argument: argument for argument in kernel.regions[0].blocks[0].arguments}
     return loops[0] if plain and all(_is_outside(value, known) for value in operands[count : 2 * count]) else None
+
+
+def _is_harmless(operation: ir.Operation) -> bool:
+    """Whether a call may be made by several threads at once."""
+    return operation.name == "func.call" and ir.FlatSymbolRefAttr(operation.attributes["callee"]).value in (_WORKER, TURN)
 
 
 def _is_worker(operation: ir.Operation) -> bool:

@@ -39,6 +39,7 @@ from onnx2torch_mlir.engine.compiler import (
     rows,
     runtime,
     single_pixels,
+    turns,
     vector_math,
     windows,
 )
@@ -177,7 +178,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
             integer_contractions.replace(module, weights, tails)
         if options.enabled("windows"):
             windows.replace(module, weights)
-        loops = rows.fuse(module) if options.enabled("rows") else []
+        loops = turns.replace(module) if options.enabled("turns") else []
+        loops += rows.fuse(module) if options.enabled("rows") else []
         aliases = dict(tails.exclusive)
         outlined = kernels.outline(module, loops)
         sites = profiling.measure(module, marks) if marks is not None else []

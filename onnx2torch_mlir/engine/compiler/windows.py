@@ -8,7 +8,6 @@ by the function too, if vectors can (contraction_tails.py says which).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
@@ -17,7 +16,7 @@ from torch_mlir.dialects import func, llvm
 from onnx2torch_mlir.engine.compiler import contraction_tails, threads
 from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes
-from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, origin
+from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, length_of, origin
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, filled_before, number_of_fill
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import append, functions, is_memref, nested, pointer, symbol
@@ -49,7 +48,7 @@ class _Found:
 
     def length(self, dim: int) -> tuple[int, int]:
         """An operand and its axis whose size is the number of turns of loop ``dim``."""
-        found = _length(self.operands, dim)
+        found = length_of(self.operands, dim)
         assert found is not None
         return found
 
@@ -111,7 +110,7 @@ def _match(generic: ir.Operation) -> _Found | None:
     if any(origin(expression) for access in operands for expression in access.map.results):
         return None
     lengths = extents(operands, len(reduced))
-    if any(_length(operands, dim) is None for dim in range(len(reduced))):
+    if any(length_of(operands, dim) is None for dim in range(len(reduced))):
         return None
     loops = [dim for dim in range(len(reduced)) if lengths[dim] != 1]
     read = _body(generic)
@@ -125,37 +124,20 @@ def _match(generic: ir.Operation) -> _Found | None:
         return None
     weight = 1 if body.w is not None else None
     others = [dim for dim in loops if not reduced[dim] and dim not in channels]
-    if weight is not None and (not _moves(operands[1], channels[0]) or any(_moves(operands[1], dim) for dim in others)):
+    if weight is not None and (not operands[1].moves(channels[0]) or any(operands[1].moves(dim) for dim in others)):
         return None
-    if any(not _moves(out, dim) for dim in others) or any(_moves(out, dim) for dim in taps):
+    if any(not out.moves(dim) for dim in others) or any(out.moves(dim) for dim in taps):
         return None
-    steps = {dim: out.step(dim) for dim in others if _moves(x, dim)}
+    steps = {dim: out.step(dim) for dim in others if x.moves(dim)}
     known = [dim for dim, step in steps.items() if step is not None]
     places = min(known, key=lambda dim: abs(steps[dim] or 0)) if known else next(reversed(steps), None)
-    if weight is None and not any(sum(_moves_in(e, dim) for dim in loops) > 1 for e in x.map.results):
+    if weight is None and not any(sum(bool(coefficient(e, dim)) for dim in loops) > 1 for e in x.map.results):
         # Whole rows are summed up, which share nothing: side by side lie vectors of channels, as many as there are few of.
         if (lengths[channels[0]] or _MANY_CHANNELS) >= _MANY_CHANNELS:
             return None
         places = None
     outer = [dim for dim in others if dim != places]
     return _Found(generic, operands, lengths, weight, outer, places, channels[0], taps, body, scalars)
-
-
-def _moves(access: Access, dim: int) -> bool:
-    return any(_moves_in(expression, dim) for expression in access.map.results)
-
-
-def _moves_in(expression: ir.AffineExpr, dim: int) -> bool:
-    return bool(coefficient(expression, dim))
-
-
-def _length(operands: Sequence[Access], dim: int) -> tuple[int, int] | None:
-    """An operand and its axis whose size is the number of turns of loop ``dim``."""
-    for number, access in enumerate(operands):
-        for axis, expression in enumerate(access.map.results):
-            if isinstance(expression, ir.AffineDimExpr) and expression.position == dim:
-                return number, axis
-    return None
 
 
 def _body(generic: ir.Operation) -> tuple[Body, list[ir.Value]] | None:

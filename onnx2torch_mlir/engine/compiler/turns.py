@@ -1,0 +1,181 @@
+"""Copies whose result is dense along another axis than what is copied: squares of numbers are turned in registers.
+
+A loop that reads numbers far apart to write them side by side, or the other way round, takes a line of the cache for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, func, llvm, scf
+
+from onnx2torch_mlir.engine.compiler.code_text import turned
+from onnx2torch_mlir.engine.compiler.extents import index
+from onnx2torch_mlir.engine.compiler.flatten import element_bytes
+from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, iterators, length_of
+from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
+from onnx2torch_mlir.engine.compiler.parallel_loops import TURN, parallel
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit, of_host
+from onnx2torch_mlir.engine.compiler.walks import append, functions, is_memref, nested, pointer, symbol
+
+_BYTES = 4
+
+
+def replace(module: ir.Module) -> list[ir.Operation]:
+    """Replace the copies of @main that turn dense axes by loops over squares; these loops."""
+    (main,) = (f for f in functions(module) if symbol(f) == "main")
+    found = [_match(operation) for operation in nested(main) if operation.name == "linalg.generic"]
+    loops = [_write(copy) for copy in found if copy is not None]
+    if loops:
+        append(module, _square(of_host()))
+    return loops
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A copy: its loops, of which ``across`` moves densely in what is copied, and ``along`` in the result."""
+
+    generic: ir.Operation
+    operands: list[Access]
+    outer: list[int]
+    across: int
+    along: int
+
+    def length(self, dim: int) -> tuple[int, int]:
+        """An operand and its axis whose size is the number of turns of loop ``dim``."""
+        found = length_of(self.operands, dim)
+        assert found is not None
+        return found
+
+    def fixed_length(self, dim: int) -> int | None:
+        """The number of turns of loop ``dim``, where the types tell."""
+        operand, axis = self.length(dim)
+        return self.operands[operand].extents[axis]
+
+
+def _match(generic: ir.Operation) -> _Copy | None:
+    block = generic.regions[0].blocks[0]
+    (*before, last) = [operation.operation for operation in block.operations]
+    if before or len(generic.operands) != 2 or list(last.operands) != list(block.arguments)[:1] or any(iterators(generic)):
+        return None
+    if not all(is_memref(value.type) for value in generic.operands) or element_bytes(block.arguments[0].type) != _BYTES:
+        return None
+    source, result = operands = accesses(generic)
+    dims = range(source.map.n_dims)
+    if not source.is_linear() or not result.is_linear() or any(length_of(operands, dim) is None for dim in dims):
+        return None
+    across = [dim for dim in dims if source.step(dim) == 1]
+    along = [dim for dim in dims if result.step(dim) == 1]
+    if len(across) != 1 or len(along) != 1 or across == along or not source.moves(along[0]) or not result.moves(across[0]):
+        return None
+    copy = _Copy(generic, operands, [dim for dim in dims if dim not in (*across, *along)], across[0], along[0])
+    least = of_host().lanes // 2
+    sides = [copy.fixed_length(dim) for dim in (copy.across, copy.along)]
+    return copy if all(side is None or side >= least for side in sides) else None
+
+
+def _write(copy: _Copy) -> ir.Operation:
+    """The loops over outer dims and squares, in the place of the nest."""
+    lanes = of_host().lanes
+    generic = copy.generic
+    with ir.InsertionPoint(generic), generic.location:
+        sizes = Sizes(copy)
+        places = [address(value) for value in generic.operands]
+        steps = [[sizes.step(operand, dim) for dim in (*copy.outer, copy.across, copy.along)] for operand in (0, 1)]
+        rows, columns = sizes.count(copy.across), sizes.count(copy.along)
+        turns = [_index(sizes.count(dim)) for dim in copy.outer]
+        loop = parallel([*turns, _index(arith.CeilDivSIOp(rows, sizes.number(lanes)).result)])
+        body = loop.regions[0].blocks[0]
+        with ir.InsertionPoint.at_block_terminator(body):
+            *outer, square = (_word(turn) for turn in body.arguments)
+            first = arith.MulIOp(square, sizes.number(lanes)).result
+            here = [_moved(place, [*outer, first], step) for place, step in zip(places, steps, strict=True)]
+            height = arith.SubIOp(rows, first).result
+            inner = scf.ForOp(index(0), _index(columns), index(lanes))
+            with ir.InsertionPoint(inner.body):
+                column = _word(inner.induction_variable)
+                source, target = (_moved(place, [column], step[-1:]) for place, step in zip(here, steps, strict=True))
+                width = arith.SubIOp(columns, column).result
+                given = [target, source, height, width, steps[1][-2], steps[0][-1]]
+                func.CallOp([], ir.FlatSymbolRefAttr.get(TURN), given)
+                scf.YieldOp([])
+    generic.erase()
+    return loop
+
+
+def _index(word: ir.Value) -> ir.Value:
+    value: ir.Value = arith.IndexCastOp(ir.IndexType.get(), word).result
+    return value
+
+
+def _word(value: ir.Value) -> ir.Value:
+    word: ir.Value = arith.IndexCastOp(ir.IntegerType.get_signless(64), value).result
+    return word
+
+
+def _moved(place: ir.Value, turns: list[ir.Value], steps: list[ir.Value]) -> ir.Value:
+    """A pointer so many steps on; steps are in bytes."""
+    for turn, step in zip(turns, steps, strict=False):
+        far = arith.MulIOp(turn, step).result
+        dynamic = ir.DenseI32ArrayAttr.get([-(2**31)])
+        byte = ir.TypeAttr.get(ir.IntegerType.get_signless(8))
+        flags = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
+        place = llvm.GEPOp(pointer(), place, [far], dynamic, byte, flags).result
+    return place
+
+
+def _square(unit: VectorUnit) -> str:
+    """@o2m_turn(to, from, rows, columns, bytes between rows of the result, bytes between columns of what is copied).
+
+    At most as many of each as a vector has lanes are copied; a column of what is copied is dense, and so is a row of the
+    result.
+    """
+    lanes = unit.lanes
+    vector, mask, wide = f"vector<{lanes}xf32>", f"vector<{lanes}xi1>", f"vector<{lanes}xi64>"
+    numbers = range(lanes)
+    lines = [
+        f"func.func private @{TURN}(%to: !llvm.ptr, %from: !llvm.ptr, %rows: i64, %columns: i64, %ts: i64, %fs: i64) {{",
+        *(f"%n{i} = arith.constant {i} : i64" for i in numbers),
+        f"%lanes = arith.constant {lanes} : i64",
+        f"%lane = arith.constant dense<[{', '.join(map(str, numbers))}]> : {wide}",
+        f"%zero = arith.constant dense<0.0> : {vector}",
+        "%high = arith.cmpi sge, %rows, %lanes : i64",
+        "%long = arith.cmpi sge, %columns, %lanes : i64",
+        "%whole = arith.andi %high, %long : i1",
+        *(line for i in numbers for line in _place("f", "%from", "%fs", i) + _place("t", "%to", "%ts", i)),
+        "scf.if %whole {",
+        *(f"%v{i} = llvm.load %f{i} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}" for i in numbers),
+    ]
+    turns, names = turned("w", [f"%v{i}" for i in numbers], lanes)
+    lines += turns
+    lines += [f"llvm.store {names[i]}, %t{i} {{alignment = 4 : i64}} : {vector}, !llvm.ptr" for i in numbers]
+    lines += ["} else {"]
+    for side, count in (("r", "%rows"), ("c", "%columns")):
+        lines += [
+            f"%{side}all = vector.broadcast {count} : i64 to {wide}",
+            f"%{side}mask = arith.cmpi slt, %lane, %{side}all : {wide}",
+            f"%none{side} = arith.constant dense<false> : {mask}",
+            *(f"%{side}is{i} = arith.cmpi slt, %n{i}, {count} : i64" for i in numbers),
+        ]
+    for i in numbers:
+        lines += [
+            f"%rm{i} = arith.select %cis{i}, %rmask, %noner : {mask}",
+            f"%u{i} = llvm.intr.masked.load %f{i}, %rm{i}, %zero {{alignment = 4 : i32}}"
+            f" : (!llvm.ptr, {mask}, {vector}) -> {vector}",
+        ]
+    turns, names = turned("x", [f"%u{i}" for i in numbers], lanes)
+    lines += turns
+    for i in numbers:
+        lines += [
+            f"%cm{i} = arith.select %ris{i}, %cmask, %nonec : {mask}",
+            f"llvm.intr.masked.store {names[i]}, %t{i}, %cm{i} {{alignment = 4 : i32}} : {vector}, {mask} into !llvm.ptr",
+        ]
+    return "\n".join([*lines, "}", "return", "}"])
+
+
+def _place(tag: str, base: str, step: str, number: int) -> list[str]:
+    return [
+        f"%{tag}far{number} = arith.muli %n{number}, {step} : i64",
+        f"%{tag}{number} = llvm.getelementptr {base}[%{tag}far{number}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+    ]
