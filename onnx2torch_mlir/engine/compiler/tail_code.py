@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, linalg, llvm, scf
+from torch_mlir.dialects import arith, func, linalg, scf
 
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail
 from onnx2torch_mlir.engine.compiler.contraction_tails import Found, Tails, spread_of
 from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes, parts, without_offset
 from onnx2torch_mlir.engine.compiler.kernels import captured, is_constant
-from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, nested, pointer
+from onnx2torch_mlir.engine.compiler.walks import bytes_on, i64, is_memref, nested, pointer
 
 _LINE = 64
 """Bytes of a line of the cache."""
@@ -153,8 +153,7 @@ def _ask(place: ir.Value, count: int, *, writing: bool) -> None:
     flags = {"rw": int(writing), "hint": 3, "cache": 1}
     attributes = {name: ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value) for name, value in flags.items()}
     for line in range(0, count, _LINE):
-        there = _moved(place, _number(line), ir.IntegerType.get_signless(8))
-        ir.Operation.create("llvm.intr.prefetch", operands=[there], attributes=attributes)
+        ir.Operation.create("llvm.intr.prefetch", operands=[bytes_on(place, line)], attributes=attributes)
 
 
 def _rows_of(value: ir.Value, kind: str, block: list[ir.Value], rest: Iterator[ir.Value]) -> _Rows:
@@ -212,12 +211,7 @@ def _columns(nest: ir.Operation, operands: list[ir.Value], outside: dict[ir.Valu
 
 
 def _moved(base: ir.Value, elements: ir.Value, type_: ir.Type) -> ir.Value:
-    far = _product(elements, _number(element_bytes(type_)))
-    dynamic = ir.DenseI32ArrayAttr.get([-(2**31)])
-    byte = ir.TypeAttr.get(ir.IntegerType.get_signless(8))
-    flags = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
-    moved: ir.Value = llvm.GEPOp(pointer(), base, [far], dynamic, byte, flags).result
-    return moved
+    return bytes_on(base, _product(elements, _number(element_bytes(type_))))
 
 
 def _number_type() -> ir.Type:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, llvm, scf
+from torch_mlir.dialects import arith, func, scf
 
 from onnx2torch_mlir.engine.compiler.code_text import turned
 from onnx2torch_mlir.engine.compiler.extents import index
@@ -17,7 +17,7 @@ from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, iterato
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
 from onnx2torch_mlir.engine.compiler.parallel_loops import TURN, parallel
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit, of_host
-from onnx2torch_mlir.engine.compiler.walks import append, functions, is_memref, nested, pointer, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, bytes_on, functions, is_memref, nested, symbol
 
 _BYTES = 4
 
@@ -117,11 +117,7 @@ def _word(value: ir.Value) -> ir.Value:
 def _moved(place: ir.Value, turns: list[ir.Value], steps: list[ir.Value]) -> ir.Value:
     """A pointer so many steps on; steps are in bytes."""
     for turn, step in zip(turns, steps, strict=False):
-        far = arith.MulIOp(turn, step).result
-        dynamic = ir.DenseI32ArrayAttr.get([-(2**31)])
-        byte = ir.TypeAttr.get(ir.IntegerType.get_signless(8))
-        flags = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
-        place = llvm.GEPOp(pointer(), place, [far], dynamic, byte, flags).result
+        place = bytes_on(place, arith.MulIOp(turn, step).result)
     return place
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torch_mlir import ir
+from torch_mlir.dialects import llvm
 
 _VIEWS = (
     "memref.subview",
@@ -120,6 +121,16 @@ def touches_memory(generic: ir.Operation) -> bool:
 def pointer() -> ir.Type:
     """``!llvm.ptr``."""
     return ir.Type.parse("!llvm.ptr")
+
+
+def bytes_on(place: ir.Value, far: ir.Value | int) -> ir.Value:
+    """The pointer so many bytes behind ``place``, at the insertion point."""
+    known = isinstance(far, int)
+    indices = ir.DenseI32ArrayAttr.get([far if known else -(2**31)])
+    byte = ir.TypeAttr.get(ir.IntegerType.get_signless(8))
+    flags = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
+    moved: ir.Value = llvm.GEPOp(pointer(), place, [] if known else [far], indices, byte, flags).result
+    return moved
 
 
 def i64(value: int) -> ir.IntegerAttr:

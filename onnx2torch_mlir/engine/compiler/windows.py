@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
-from torch_mlir.dialects import func, llvm
+from torch_mlir.dialects import func
 
 from onnx2torch_mlir.engine.compiler import contraction_tails, threads
 from onnx2torch_mlir.engine.compiler.arguments import Weights
@@ -19,7 +19,7 @@ from onnx2torch_mlir.engine.compiler.flatten import element_bytes
 from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, length_of, origin
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, filled_before, number_of_fill
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import append, functions, is_memref, nested, pointer, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, bytes_on, functions, is_memref, nested, symbol
 from onnx2torch_mlir.engine.compiler.window_code import code_of
 from onnx2torch_mlir.engine.compiler.window_tile import MOST_PLACES, Body, Input, Tail, Window
 from onnx2torch_mlir.engine.layout import Packing
@@ -222,7 +222,7 @@ def _call(found: _Found, program: _Program) -> None:
         given += after.scalars if after is not None else []
         for piece in pieces:
             if piece is not None:
-                given[0], given[2] = (_ahead(start, piece.first * kind) for start, kind in ((x, kinds[0]), (o, kinds[2])))
+                given[0], given[2] = (bytes_on(start, piece.first * kind) for start, kind in ((x, kinds[0]), (o, kinds[2])))
             words = _words(found, kinds[0], kinds[2], piece)
             func.CallOp([], ir.FlatSymbolRefAttr.get(uses.name), [program.weights.context, *given, *words])
     if fill is not None:
@@ -240,14 +240,6 @@ class _Piece:
     first: int
     places: int
     channels: int
-
-
-def _ahead(start: ir.Value, far: int) -> ir.Value:
-    """A pointer ``far`` bytes behind ``start``."""
-    byte = ir.TypeAttr.get(ir.IntegerType.get_signless(8))
-    flags = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
-    moved: ir.Value = llvm.GEPOp(pointer(), start, [], ir.DenseI32ArrayAttr.get([far]), byte, flags).result
-    return moved
 
 
 def _arrays(found: _Found, out: ir.Value) -> list[ir.Value]:
