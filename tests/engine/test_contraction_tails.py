@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from torch_mlir import ir
 
 from onnx2torch_mlir import engine
+from onnx2torch_mlir.engine.compiler import contraction_match, contraction_tails
 from onnx2torch_mlir.engine.compiler.task import build
+from onnx2torch_mlir.engine.compiler.walks import functions, nested
 from tests.engine import programs
 from tests.engine.programs import M, N, lowered
 
@@ -116,6 +119,45 @@ def test_another_type_and_the_sums_twice():
     assert is_used(program)
     x = numbers(31, K)
     np.testing.assert_allclose(engine.compile(program).run([x])[0], ((x @ w) ** 2).astype(np.float16), rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("target", ["%left", "%other"])
+def test_nothing_is_written_that_the_sums_still_read(target):
+    """A tile's tail may not take memory that the next tile's sums read."""
+    square, same = "memref<70x70xf32>", "affine_map<(i, j) -> (i, j)>"
+    text = f"""func.func @main() {{
+      %z = arith.constant 0.0 : f32
+      %w = memref.alloc() : {square}
+      %left = memref.alloc() : {square}
+      %other = memref.alloc() : {square}
+      %sums = memref.alloc() : {square}
+      linalg.generic {{indexing_maps = [{same}], iterator_types = ["parallel", "parallel"]}} outs(%sums : {square}) {{
+        ^bb0(%old: f32):
+          linalg.yield %z : f32
+        }}
+      linalg.generic {{indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+          affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}}
+          ins(%left, %w : {square}, {square}) outs(%sums : {square}) {{
+        ^bb0(%x: f32, %y: f32, %old: f32):
+          %p = arith.mulf %x, %y : f32
+          %s = arith.addf %old, %p : f32
+          linalg.yield %s : f32
+        }}
+      linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = ["parallel", "parallel"]}}
+          ins(%sums : {square}) outs({target} : {square}) {{
+        ^bb0(%x: f32, %old: f32):
+          %y = arith.negf %x : f32
+          linalg.yield %y : f32
+        }}
+      return
+    }}"""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        (main,) = functions(module)
+        fill, product, _ = (operation for operation in nested(main) if operation.name == "linalg.generic")
+        found = contraction_match.match(product)
+        assert found is not None
+        assert (contraction_tails.find(found, fill) is not None) == (target == "%other")
 
 
 def test_sums_that_are_a_result_stay():
