@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+LINE_BYTES = 64
+"""Of a line of the cache."""
+
 
 def declared(arguments: Sequence[tuple[str, str]]) -> str:
     """A function's arguments, given as names and types."""
@@ -30,6 +33,12 @@ def header_word(name: str, header: str, word: int) -> list[str]:
         f"{name}_at = llvm.getelementptr {header}[{word}] : (!llvm.ptr) -> !llvm.ptr, i64",
         f"{name} = llvm.load {name}_at : !llvm.ptr -> i64",
     ]
+
+
+def asked(place: str, *, writing: bool = False, level: int = 1) -> str:
+    """Ask for the line at a place to come into the cache of a level."""
+    how = f"cache = 1 : i32, hint = {4 - level} : i32, rw = {int(writing)} : i32"
+    return f'"llvm.intr.prefetch"({place}) <{{{how}}}> : (!llvm.ptr) -> ()'
 
 
 def column_masks(lanes: int) -> list[str]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import threads
-from onnx2torch_mlir.engine.compiler.code_text import product, turned
+from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, product, turned
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
-_LINE = 64
-"""Bytes of a line of the cache."""
 _RUN = 8
 """Panels that dense columns are copied to at a time: so many numbers are read one after the other."""
 
@@ -141,10 +139,10 @@ def _run(unit: VectorUnit, step: str) -> list[str]:
         *halves("p"),
         f"%asked = llvm.getelementptr %pb[{step}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
     ]
-    for line in range(0, unit.columns * _BYTES, _LINE):
+    for line in range(0, unit.columns * _BYTES, LINE_BYTES):
         lines += [
             f"%asked{line} = llvm.getelementptr %asked[{line}] : (!llvm.ptr) -> !llvm.ptr, i8",
-            f'"llvm.intr.prefetch"(%asked{line}) <{{cache = 1 : i32, hint = 3 : i32, rw = 0 : i32}}> : (!llvm.ptr) -> ()',
+            asked(f"%asked{line}"),
         ]
     for half in range(2):
         lines += [

@@ -7,13 +7,13 @@ the tile's columns lie side by side. Rows are found through a table, so any set 
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler.code_text import column_masks
+from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, column_masks
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _UNROLLED = 4
 TILES_THAT_ASK = 4
 """Tiles of a panel that together ask for the next panel, each for a part: it comes from memory."""
-_LINE = 16
+_LINE = LINE_BYTES // 4
 """Numbers of float32 in a line of the cache."""
 _AHEAD = 12
 """Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
@@ -168,18 +168,12 @@ class _Tile:
             for line in range(0, unrolled * self.unit.columns // TILES_THAT_ASK, _LINE):
                 self.emit(
                     f"%{tag}next{line} = llvm.getelementptr %{tag}next[{line}] : (!llvm.ptr) -> !llvm.ptr, f32",
-                    *self._ask(f"%{tag}next{line}", level=2),
+                    asked(f"%{tag}next{line}", level=2),
                 )
         for turn in range(unrolled):
             held = self._step(f"{tag}{turn}", tag, turn, held)
         self.emit(f"scf.yield {', '.join(held)} : {kinds}", "}")
         return [f"%{tag}r#{i}" for i in range(len(sums))]
-
-    @staticmethod
-    def _ask(place: str, *, writing: bool = False, level: int = 1) -> list[str]:
-        """Ask for a line to come into the cache of a level."""
-        how = f"cache = 1 : i32, hint = {4 - level} : i32, rw = {int(writing)} : i32"
-        return [f'"llvm.intr.prefetch"({place}) <{{{how}}}> : (!llvm.ptr) -> ()']
 
     def _ask_for_result(self) -> None:
         """Rows of the result may be far apart: what is written comes while the sums are computed."""
@@ -187,7 +181,7 @@ class _Tile:
             for line in range(0, len(self.halves) * self.unit.lanes, _LINE):
                 name = f"%w{row}_{line}"
                 place = f"{name} = llvm.getelementptr %c{row}[{line}] : (!llvm.ptr) -> !llvm.ptr, f32"
-                self.emit(place, *self._ask(name, writing=True))
+                self.emit(place, asked(name, writing=True))
 
     def _step(self, name: str, tag: str, turn: int, sums: list[str]) -> list[str]:
         lanes, vector = self.unit.lanes, self.vector
@@ -195,7 +189,7 @@ class _Tile:
             ahead = (turn + _AHEAD) * 2 * lanes + line
             self.emit(
                 f"%{name}ahead{line} = llvm.getelementptr %{tag}b[{ahead}] : (!llvm.ptr) -> !llvm.ptr, f32",
-                *self._ask(f"%{name}ahead{line}"),
+                asked(f"%{name}ahead{line}"),
             )
         for half in self.halves:
             place = turn * 2 * lanes + half * lanes

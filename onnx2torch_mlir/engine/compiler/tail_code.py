@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, linalg, scf
 
+from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail
 from onnx2torch_mlir.engine.compiler.contraction_tails import Found, Tails, spread_of
 from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes, parts, without_offset
 from onnx2torch_mlir.engine.compiler.kernels import captured, is_constant
 from onnx2torch_mlir.engine.compiler.walks import bytes_on, i64, is_memref, nested, pointer
-
-_LINE = 64
-"""Bytes of a line of the cache."""
 
 
 def build(found: Found, tails: Tails, widths: list[int]) -> tuple[Tail, list[ir.Value]]:
@@ -152,12 +150,12 @@ def _ask(place: ir.Value, count: int, *, writing: bool) -> None:
     """Ask for the lines of so many bytes: rows may be far apart, so that the processor does not foresee the next."""
     flags = {"rw": int(writing), "hint": 3, "cache": 1}
     attributes = {name: ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value) for name, value in flags.items()}
-    for line in range(0, count, _LINE):
+    for line in range(0, count, LINE_BYTES):
         ir.Operation.create("llvm.intr.prefetch", operands=[bytes_on(place, line)], attributes=attributes)
 
 
 def _rows_of(value: ir.Value, kind: str, block: list[ir.Value], rest: Iterator[ir.Value]) -> _Rows:
-    """Where the rows of an operand are in a block of (sums, row, rows, column, columns, width)."""
+    """Where the rows of an operand are in a block of (sums, row, rows, column, columns, across)."""
     sums, row, _, column, _, across = block
     element = ir.MemRefType(value.type).element_type
     if kind == "sums":
