@@ -9,7 +9,7 @@ holds them where the signed bytes are small (`VectorUnit.largest_byte`), and ano
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler.code_text import column_masks
+from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, column_masks
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 TYPES = "!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i1, i32, i64"
@@ -22,7 +22,6 @@ result holds; what is to be subtracted from each number of the left operand; how
 zero points already: of them, neither the columns' sums nor what is to be subtracted are looked at.
 """
 
-_UNROLLED = 2
 _AHEAD = 12
 """Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
 _BYTES = {4: "llvm.x86.ssse3.pmadd.ub.sw.128", 8: "llvm.x86.avx2.pmadd.ub.sw", 16: "llvm.x86.avx512.pmaddubs.w.512"}
@@ -71,16 +70,8 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool) -> str:
         ]
     lines += [f"scf.yield {', '.join(f'%j{row}_{half}' for row, half in cells)} : {kinds}", "} else {"]
     lines += [f"scf.yield {', '.join(f'%start{half}' for _, half in cells)} : {kinds}", "}"]
-    lines += [
-        f"%by = arith.constant {_UNROLLED} : i64",
-        "%rest = arith.remui %steps, %by : i64",
-        "%whole = arith.subi %steps, %rest : i64",
-    ]
-    found = [f"%start#{i}" for i in range(len(cells))]
-    for tag, low, high, step, unrolled in (("u", "%none", "%whole", "%by", _UNROLLED), ("v", "%whole", "%steps", "%one", 1)):
-        loop, found = _loop(unit, rows, tag, (low, high, step), unrolled, found, fours=fours)
-        lines += loop
-    lines.append("scf.if %full {")
+    loop, found = _loop(unit, rows, [f"%start#{i}" for i in range(len(cells))], fours=fours)
+    lines += [*loop, "scf.if %full {"]
     lines += [
         f"llvm.store {value}, %c{row}_{half} {{alignment = 4 : i64}} : {sums}, !llvm.ptr"
         for (row, half), value in zip(cells, found, strict=True)
@@ -107,48 +98,43 @@ def starts(lanes: int) -> list[str]:
     return lines
 
 
-def _loop(
-    unit: VectorUnit, rows: int, tag: str, bounds: tuple[str, str, str], unrolled: int, sums: list[str], *, fours: bool
-) -> tuple[list[str], list[str]]:
-    """A loop over steps, and the sums after it."""
+def _loop(unit: VectorUnit, rows: int, sums: list[str], *, fours: bool) -> tuple[list[str], list[str]]:
+    """The loop over steps, and the sums after it.
+
+    It is not unrolled: LLVM would load the numbers of all steps first, and the sums would leave their registers.
+    """
     lanes = unit.lanes
     packed, vector = f"vector<{4 * lanes}xi8>" if fours else f"vector<{2 * lanes}xi16>", f"vector<{lanes}xi32>"
     alignment = 1 if fours else 4
     kinds = ", ".join([vector] * len(sums))
-    held = [f"%{tag}h{i}" for i in range(len(sums))]
+    held = [f"%h{i}" for i in range(len(sums))]
     given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
-    low, high, step = bounds
     lines = [
-        f"%{tag}r:{len(sums)} = scf.for %{tag}k = {low} to {high} step {step} iter_args({given}) -> ({kinds}) : i64 {{",
-        f"%{tag}far = arith.muli %{tag}k, %width : i64",
-        f"%{tag}b = llvm.getelementptr %b[%{tag}far] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
-        *(f"%{tag}a{row} = llvm.getelementptr %a{row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, i32" for row in range(rows)),
+        f"%r:{len(sums)} = scf.for %k = %none to %steps step %one iter_args({given}) -> ({kinds}) : i64 {{",
+        "%gone = arith.muli %k, %width : i64",
+        "%bk = llvm.getelementptr %b[%gone] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
     ]
-    for turn in range(unrolled):
-        name = f"%{tag}{turn}"
+    for half in range(2):
         lines += [
-            f"{name}ahead = llvm.getelementptr %{tag}b[{2 * (turn + _AHEAD) * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
-            f'"llvm.intr.prefetch"({name}ahead) <{{cache = 1 : i32, hint = 3 : i32, rw = 0 : i32}}> : (!llvm.ptr) -> ()',
+            f"%ahead{half} = llvm.getelementptr %bk[{(2 * _AHEAD + half) * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
+            *([asked(f"%ahead{half}")] if half == 0 or lanes * 4 >= LINE_BYTES else []),
+            f"%q{half} = llvm.getelementptr %bk[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
+            f"%b{half} = llvm.load %q{half} {{alignment = 4 : i64}} : !llvm.ptr -> {packed}",
+        ]
+    found = []
+    for row in range(rows):
+        lines += [
+            f"%p{row} = llvm.getelementptr %a{row}[%k] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
+            f"%x{row} = llvm.load %p{row} {{alignment = {alignment} : i64}} : !llvm.ptr -> i32",
+            f"%w{row} = vector.broadcast %x{row} : i32 to {vector}",
+            f"%y{row} = vector.bitcast %w{row} : {vector} to {packed}",
         ]
         for half in range(2):
-            lines += [
-                f"{name}q{half} = llvm.getelementptr %{tag}b[{(2 * turn + half) * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
-                f"{name}b{half} = llvm.load {name}q{half} {{alignment = 4 : i64}} : !llvm.ptr -> {packed}",
-            ]
-        for row in range(rows):
-            lines += [
-                f"{name}p{row} = llvm.getelementptr %{tag}a{row}[{turn}] : (!llvm.ptr) -> !llvm.ptr, i32",
-                f"{name}x{row} = llvm.load {name}p{row} {{alignment = {alignment} : i64}} : !llvm.ptr -> i32",
-                f"{name}w{row} = vector.broadcast {name}x{row} : i32 to {vector}",
-                f"{name}y{row} = vector.bitcast {name}w{row} : {vector} to {packed}",
-            ]
-            for half in range(2):
-                cell, total = 2 * row + half, f"{name}s{row}_{half}"
-                added = _fours if fours else _pairs
-                lines += added(unit, total, held[cell], f"{name}y{row}", f"{name}b{half}")
-                held[cell] = total
-    lines += [f"scf.yield {', '.join(held)} : {kinds}", "}"]
-    return lines, [f"%{tag}r#{i}" for i in range(len(sums))]
+            added = _fours if fours else _pairs
+            lines += added(unit, f"%s{row}_{half}", held[len(found)], f"%y{row}", f"%b{half}")
+            found.append(f"%s{row}_{half}")
+    lines += [f"scf.yield {', '.join(found)} : {kinds}", "}"]
+    return lines, [f"%r#{i}" for i in range(len(sums))]
 
 
 def _pairs(unit: VectorUnit, name: str, total: str, x: str, y: str) -> list[str]:
