@@ -21,15 +21,18 @@ THREADS, POOL = 5, 6
 WORTH = 120
 """The word of a context with the least work that is worth another thread, in operations on one element; 0 is 32768."""
 
-POOL_BYTES = 768
-EPOCH, OWNER, GATE, TURN, COUNT, GRAIN, FUNCTION, ARGUMENTS, LIMIT, SLEEPERS, STOP, MUTEX, CONDITION = (
-    *(0, 8, 16, 24),
-    *range(32, 37),
-    *(40, 41, 48, 64),
+MOST_SHARES = 16
+"""Into how many shares the items of a job fall at most."""
+
+EPOCH, OWNER, GATE, COUNT, GRAIN, FUNCTION, ARGUMENTS, LIMIT, SHARE, SLEEPERS, STOP, MUTEX, CONDITION, TAKEN = (
+    *(0, 8, 16),
+    *range(24, 30),
+    *(32, 33, 40, 56, 72),
 )
+POOL_BYTES = 8 * (TAKEN + 8 * MOST_SHARES)
 """Words of a pool, in lines of 64 bytes by who writes them: the number of jobs so far; 1 while a job is under way; how many
-workers are inside of it, and `OPEN` if more may join; the next item; the job; those that sleep; 1 when the pool ends; a
-pthread_mutex_t and a pthread_cond_t. See `onnx2torch_mlir.engine.compiler.pool_code`."""
+workers are inside of it, and `OPEN` if more may join; the job; those that sleep; 1 when the pool ends; a pthread_mutex_t and a
+pthread_cond_t; a line for each share, how many of its items are taken. See `onnx2torch_mlir.engine.compiler.pool_code`."""
 
 OPEN = 1 << 32
 

@@ -1,8 +1,9 @@
 """The routines of a pool of threads that every object file carries: what callers of a job do, and what workers do.
 
-The caller of a job works on it too, and takes items as the workers of the pool (layout.py) do: some at a time, whoever is
-free. A worker enters only while the gate is open, so a job never waits for a thread that has not begun; the caller waits
-for those inside. A pool has one job at a time: who finds it taken (another call, or a job inside of a job) works alone.
+The caller of a job works on it too, and takes items as the workers of the pool (layout.py) do, some at a time. Each thread
+begins with a share of its own, which of equal jobs is the same every time: what it has made before, and its part of the
+weights, still is in its processor's cache. Then it helps with the shares of others. A worker enters only while the gate is
+open, so a job never waits for a thread that has not begun; the caller waits for those inside. A pool has one job at a time: who finds it taken (another call, or a job inside of a job) works alone.
 Between jobs a worker looks for the next one for some ten microseconds and then sleeps.
 """
 
@@ -19,15 +20,17 @@ from onnx2torch_mlir.engine.layout import (
     GATE,
     GRAIN,
     LIMIT,
+    MOST_SHARES,
     MUTEX,
     OPEN,
     OWNER,
     POOL,
+    SHARE,
     SLEEPERS,
     STOP,
     STOPPER,
+    TAKEN,
     THREADS,
-    TURN,
     WORKER,
     WORTH,
 )
@@ -61,26 +64,50 @@ def _pause() -> str:
 
 _TAKE = f"""
   func.func private @o2m_take(%pool: !llvm.ptr, %worker: i64) {{
+    %none = arith.constant 0 : i64
+    %one = arith.constant 1 : i64
+    %line = arith.constant 8 : i64
     {_word("countp", COUNT)}
     {_word("grainp", GRAIN)}
     {_word("functionp", FUNCTION)}
     {_word("argumentsp", ARGUMENTS)}
-    {_word("turn", TURN)}
+    {_word("sharep", SHARE)}
+    {_word("all", TAKEN)}
     %count = llvm.load %countp : !llvm.ptr -> i64
     %grain = llvm.load %grainp : !llvm.ptr -> i64
     %function = llvm.load %functionp : !llvm.ptr -> !llvm.ptr
     %arguments = llvm.load %argumentsp : !llvm.ptr -> !llvm.ptr
-    %first = llvm.atomicrmw add %turn, %grain acq_rel : !llvm.ptr, i64
-    %end = scf.while (%begin = %first) : (i64) -> i64 {{
-      %some = arith.cmpi slt, %begin, %count : i64
-      scf.condition(%some) %begin : i64
-    }} do {{
-    ^bb0(%begin: i64):
-      %after = arith.addi %begin, %grain : i64
-      %end = arith.minsi %after, %count : i64
-      llvm.call %function(%arguments, %begin, %end, %worker) : !llvm.ptr, (!llvm.ptr, i64, i64, i64) -> ()
-      %next = llvm.atomicrmw add %turn, %grain acq_rel : !llvm.ptr, i64
-      scf.yield %next : i64
+    %share = llvm.load %sharep : !llvm.ptr -> i64
+    %shares = arith.ceildivsi %count, %share : i64
+    scf.for %turn = %none to %shares step %one : i64 {{
+      %place = arith.addi %worker, %turn : i64
+      %number = arith.remui %place, %shares : i64
+      %low = arith.muli %number, %share : i64
+      %after = arith.addi %low, %share : i64
+      %high = arith.minsi %after, %count : i64
+      %offset = arith.muli %number, %line : i64
+      %taken = llvm.getelementptr %all[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+      %end = scf.while () : () -> i64 {{
+        // Others' lines are only written to where something is left.
+        %so_far = llvm.load %taken atomic monotonic {{alignment = 8 : i64}} : !llvm.ptr -> i64
+        %next = arith.addi %low, %so_far : i64
+        %some = arith.cmpi slt, %next, %high : i64
+        %begin = scf.if %some -> i64 {{
+          %had = llvm.atomicrmw add %taken, %grain acq_rel : !llvm.ptr, i64
+          %first = arith.addi %low, %had : i64
+          scf.yield %first : i64
+        }} else {{
+          scf.yield %high : i64
+        }}
+        %mine = arith.cmpi slt, %begin, %high : i64
+        scf.condition(%mine) %begin : i64
+      }} do {{
+      ^bb0(%begin: i64):
+        %behind = arith.addi %begin, %grain : i64
+        %end = arith.minsi %behind, %high : i64
+        llvm.call %function(%arguments, %begin, %end, %worker) : !llvm.ptr, (!llvm.ptr, i64, i64, i64) -> ()
+        scf.yield
+      }}
     }}
     return
   }}
@@ -131,14 +158,26 @@ _CALLER = f"""
     scf.if %mine {{
       {_word("epoch", EPOCH)}
       {_word("gate", GATE)}
-      {_word("turn", TURN)}
+      {_word("sharep", SHARE)}
+      {_word("taken", TAKEN)}
       {_word("countp", COUNT)}
       {_word("grainp", GRAIN)}
       {_word("functionp", FUNCTION)}
       {_word("argumentsp", ARGUMENTS)}
       {_word("limitp", LIMIT)}
       {_word("sleepersp", SLEEPERS)}
-      llvm.store %none, %turn : i64, !llvm.ptr
+      %most = llvm.mlir.constant({MOST_SHARES} : i64) : i64
+      %line = llvm.mlir.constant(8 : i64) : i64
+      %parts = arith.ceildivsi %count, %grain : i64
+      %each = arith.minsi %threads, %parts : i64
+      %wanted = arith.minsi %each, %most : i64
+      %share = arith.ceildivsi %count, %wanted : i64
+      llvm.store %share, %sharep : i64, !llvm.ptr
+      scf.for %i = %none to %wanted step %one : i64 {{
+        %offset = arith.muli %i, %line : i64
+        %place = llvm.getelementptr %taken[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+        llvm.store %none, %place : i64, !llvm.ptr
+      }}
       llvm.store %count, %countp : i64, !llvm.ptr
       llvm.store %grain, %grainp : i64, !llvm.ptr
       llvm.store %task, %functionp : !llvm.ptr, !llvm.ptr
