@@ -1,4 +1,4 @@
-"""Sums of products of any shape: tables of rows, packed columns, and the loops around register tiles, on several threads.
+"""Sums of products of any shape: packed columns, blocks of rows and columns, and who computes which, on several threads.
 
 The functions take every size and stride at run time (strides in bytes), so one of each kind (contraction_kinds.py) serves all
 contractions of a program.
@@ -6,8 +6,15 @@ contractions of a program.
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import coded_columns, column_packing, contraction_panels, register_tile, threads
-from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, product, words
+from onnx2torch_mlir.engine.compiler import (
+    coded_columns,
+    column_packing,
+    contraction_panels,
+    register_tile,
+    row_tables,
+    threads,
+)
+from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, FLAT_BLOCK_ROWS, Kind
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -24,7 +31,10 @@ def functions_for(unit: VectorUnit, kinds: set[Kind], halves: tuple[int, ...]) -
 
     ``halves``: how many vectors of columns tiles have.
     """
-    texts = [contraction_panels.rows(count) for count in sorted({kind.rows for kind in kinds})]
+    texts = [
+        row_tables.rows(count, of_block=of_block)
+        for count, of_block in sorted({(kind.rows, kind.tail is not None) for kind in kinds})
+    ]
     texts += [
         register_tile.tile(unit, segments, rows, half)
         for segments in range(1, max(kind.segments for kind in kinds) + 1)
@@ -35,8 +45,6 @@ def functions_for(unit: VectorUnit, kinds: set[Kind], halves: tuple[int, ...]) -
     texts += [
         column_packing.functions_for(unit, count) for count in sorted({kind.unpacked for kind in kinds if not kind.packed})
     ]
-    if any(kind.tail is not None for kind in kinds):
-        texts.append(contraction_panels.block_rows())
     if any(kind.codes for kind in kinds):
         texts.append(coded_columns.functions(unit))
     for kind in sorted(kinds, key=lambda kind: kind.name):
@@ -70,6 +78,7 @@ class _Contract:
         ]
         self._columns = ["n"] if kind.packed else ["n", "nb", *(f"r{x}{i}" for i in range(kind.unpacked) for x in ("n", "b"))]
         self._batches = [f"b{letter}{i}" for i in range(kind.batches) for letter in ("n", "a", "b", "c")]
+        self._rows = [f"m{letter}{i}" for i in range(kind.rows) for letter in ("n", "a", "c")]
 
     def text(self) -> str:
         """All of them."""
@@ -81,14 +90,14 @@ class _Contract:
 
     def _of_blocks(self) -> list[tuple[str, str]]:
         """What blocks of one batch are computed from: names and types."""
-        pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", "%mtable", "%sums", *self._header)]
-        sizes = words(["ms", "n", *self._segments, "batch"])
+        pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", *self._header)]
+        sizes = words(["ms", "n", *self._rows, *self._segments, "batch"])
         return [*pointers, ("%add", "i1"), *sizes, *zip(self._given, self._after, strict=True)]
 
     def _of_batches(self) -> list[tuple[str, str]]:
         """The same for all batches; the packed columns come last."""
-        pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", "%mtable", "%sums", *self._header)]
-        sizes = words(["ms", *self._columns, *self._segments, *self._batches])
+        pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", *self._header)]
+        sizes = words(["ms", *self._columns, *self._rows, *self._segments, *self._batches])
         extra = [] if self._kind.packed else [("%packed", "!llvm.ptr")]
         return [*pointers, ("%add", "i1"), *sizes, *zip(self._given, self._after, strict=True), *extra]
 
@@ -104,7 +113,7 @@ class _Contract:
         kind, tail = self._kind, self._kind.tail
         of_tile = kind.tail_of_tiles
         types = [type_ for _, type_ in contraction_panels.panels_arguments(kind.segments, of_tile)]
-        target = "%sums_" if tail is not None else "%cj"
+        target = "%sums" if tail is not None else "%cj"
         given = ["%a", "%rows", "%mh", "%bj", "%nh", target, "%add", *(f"%{name}" for name in self._segments)]
         panels = contraction_panels.panels_name(kind.segments, of_tile)
         if of_tile is not None:
@@ -114,16 +123,15 @@ class _Contract:
         lines = [
             f"func.func private @{name}({declared(self._of_blocks())}, {threads.RANGE}) {{",
             "%one = arith.constant 1 : i64",
-            f"%entry = arith.constant {contraction_panels.ENTRY_BYTES} : i64",
+            *_own("rows", BLOCK_ROWS * row_tables.ENTRY_BYTES),
+            *(_own("sums", BLOCK_ROWS * BLOCK_COLUMNS * _BYTES) if tail is not None else []),
             *self._count_of_blocks(),
-            f"%block_bytes = arith.constant {BLOCK_ROWS * BLOCK_COLUMNS * _BYTES} : i64",
             f"%panels_in = arith.constant {BLOCK_COLUMNS // self._unit.columns} : i64",
             "%step = arith.muli %far, %panels_in : i64",
             "%inner_count = arith.select %by_rows, %wide, %high : i64",
-            "%mine = arith.muli %worker, %block_bytes : i64",
-            "%sums_ = llvm.getelementptr %sums[%mine] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             "%before = arith.muli %batch, %ms : i64",
-            "scf.for %t = %begin to %end step %one : i64 {",
+            "%no_row = arith.constant -1 : i64",
+            "%last_row = scf.for %t = %begin to %end step %one iter_args(%known = %no_row) -> (i64) : i64 {",
             "%outer = arith.divui %t, %inner_count : i64",
             "%inner = arith.remui %t, %inner_count : i64",
             "%across = arith.select %by_rows, %inner, %outer : i64",
@@ -134,8 +142,10 @@ class _Contract:
             "%nh = arith.minsi %nleft, %block_columns : i64",
             "%mleft = arith.subi %ms, %i : i64",
             "%mh = arith.minsi %mleft, %block_rows : i64",
-            "%skip = arith.muli %i, %entry : i64",
-            "%rows = llvm.getelementptr %mtable[%skip] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+            "%others = arith.cmpi ne, %i, %known : i64",
+            "scf.if %others {",
+            row_tables.write("m", kind.rows, ("ma", "mc"), ("%rows", "%i", "%mh"), of_block=tail is not None),
+            "}",
             "%fb = arith.muli %across, %step : i64",
             "%bj = llvm.getelementptr %b[%fb] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         ]
@@ -145,10 +155,10 @@ class _Contract:
             lines.append("%row = arith.addi %before, %i : i64")
         lines.append(f"func.call @{panels}({', '.join(given)}) : ({', '.join(types)}) -> ()")
         if tail is not None and of_tile is None:
-            given = ["%sums_", "%row", "%mh", "%j", "%nh", "%n", *self._given]
+            given = ["%sums", "%row", "%mh", "%j", "%nh", "%n", *self._given]
             types = ["!llvm.ptr", *["i64"] * 5, *tail.types]
             lines.append(f"func.call @{tail.name}({', '.join(given)}) : ({', '.join(types)}) -> ()")
-        return "\n".join([*lines, "}", "return", "}"])
+        return "\n".join([*lines, "scf.yield %i : i64", "}", "return", "}"])
 
     def _count_of_blocks(self) -> list[str]:
         """``%blocks``, ``%high`` by ``%wide``: into which the result of one batch falls; ``%block_rows``, as even as they are.
@@ -227,22 +237,23 @@ class _Contract:
 
     def _entry(self, blocks: str, batches: str) -> str:
         """The function that programs call: many batches go side by side, few one after the other, their blocks side by side."""
-        kind, tail = self._kind, self._kind.tail
+        kind = self._kind
         arguments = [*words(kind.arguments()), *zip(self._given, self._after, strict=True)]
         lines = [
             f"func.func private @{kind.name}(%ctx: !llvm.ptr, %a: !llvm.ptr, %b: !llvm.ptr, %c: !llvm.ptr, %add: i1,"
             f" {declared(arguments)}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
-            f"%entry = arith.constant {contraction_panels.ENTRY_BYTES} : i64",
             "%threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64",
-            *contraction_panels.table("m", kind.rows, ("ma", "mc")),
+            product("ms", [f"%mn{i}" for i in range(kind.rows)]),
             product("total", [f"%bn{i}" for i in range(kind.batches)]),
             product("length", [f"%kn{i}" for i in range(kind.segments)]),
             *(["%header = llvm.getelementptr %b[0] : (!llvm.ptr) -> !llvm.ptr, i8"] if kind.codes else []),
             *self._count_of_blocks(),
             f"%eight = arith.constant {_PRODUCTS} : i64",
-            "%products = arith.muli %ms, %n : i64",
+            # To read a packed number takes as long as that many products: with few rows all there is.
+            "%rows_and_more = arith.addi %ms, %eight : i64",
+            "%products = arith.muli %rows_and_more, %n : i64",
             "%all = arith.muli %products, %length : i64",
             "%work = arith.divui %all, %eight : i64",
             "%least = arith.maxsi %blocks, %one : i64",
@@ -256,15 +267,6 @@ class _Contract:
                 f"%coded = llvm.getelementptr %b[{coded_columns.HEADER_BYTES}] : (!llvm.ptr) -> !llvm.ptr, i8",
                 *header_word("%batch_bytes", "%header", coded_columns.BATCH),
                 *(f"%cb{i} = arith.muli %bb{i}, %batch_bytes : i64" for i in range(kind.batches)),
-            ]
-        if tail is None:
-            lines.append("%sums = llvm.mlir.zero : !llvm.ptr")
-        else:
-            lines += [
-                f"%block = arith.constant {BLOCK_ROWS * BLOCK_COLUMNS * _BYTES} : i64",
-                "%block_bytes = arith.muli %block, %threads : i64",
-                "%sums = func.call @o2m_alloc(%ctx, %block_bytes) : (!llvm.ptr, i64) -> !llvm.ptr",
-                "func.call @o2m_block_rows(%mtable, %ms, %block_rows) : (!llvm.ptr, i64, i64) -> ()",
             ]
         if not kind.packed:
             lines += [
@@ -292,18 +294,20 @@ class _Contract:
             "}",
             "}",
         ]
-        lines += [f"func.call @o2m_free(%ctx, {value}) : (!llvm.ptr, !llvm.ptr) -> ()" for value in self._owned()]
+        if not kind.packed:
+            lines.append("func.call @o2m_free(%ctx, %packed) : (!llvm.ptr, !llvm.ptr) -> ()")
         return "\n".join([*lines, "return", "}"])
-
-    def _owned(self) -> list[str]:
-        return [
-            *(["%packed"] if not self._kind.packed else []),
-            *(["%sums"] if self._kind.tail is not None else []),
-            "%mtable",
-        ]
 
     def _pack_on_all(self, to: str, source: str) -> str:
         given = ["%ctx", "%panels", "%each", to, source, "%far", *(f"%{name}" for name in self._columns)]
         types = ["!llvm.ptr", "i64", "i64", "!llvm.ptr", "!llvm.ptr", "i64", *["i64"] * len(self._columns)]
         name = threads.spread_name(column_packing.part_name(self._kind.unpacked))
         return f"func.call @{name}({', '.join(given)}) : ({', '.join(types)}) -> ()"
+
+
+def _own(name: str, size: int) -> list[str]:
+    """``%name``: memory of the function's own."""
+    return [
+        f"%{name}_size = arith.constant {size} : i64",
+        f"%{name} = llvm.alloca %{name}_size x i8 {{alignment = {LINE_BYTES} : i64}} : (i64) -> !llvm.ptr",
+    ]

@@ -1,82 +1,18 @@
-"""The loops around register tiles: tables of places, and tiles of all rows with one panel of packed columns or all of them.
+"""The loops around register tiles: tiles of all rows with one panel of packed columns or all of them.
 
 Where a tail follows the sums (contraction_tails.py), each tile's are given to it as soon as they are whole.
 """
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler.code_text import declared, product, words
+from onnx2torch_mlir.engine.compiler.code_text import declared, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail
 from onnx2torch_mlir.engine.compiler.register_tile import TILES_THAT_ASK, tile_name, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
-ENTRY_BYTES = 16
-"""Of a table: two offsets for each place."""
-
 _BYTES = 4
 _STAYS = 160 << 10
 """Bytes of packed columns that stay in the second-level cache beside the rows that meet them."""
-
-
-def rows(count: int) -> str:
-    """@o2m_rows_N(table, counts and the two strides of each dim): the two offsets of each place, outer dims first."""
-    names = [f"{letter}{i}" for i in range(count) for letter in ("mn", "ma", "mc")]
-    lines = [f"func.func private @o2m_rows_{count}(%table: !llvm.ptr{', ' * bool(names)}{declared(words(names))}) {{"]
-    lines += ["%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64"]
-    place, a, c = "%table", "%none", "%none"
-    for i in range(count):
-        lines += [
-            f"%r{i} = scf.for %i{i} = %none to %mn{i} step %one iter_args(%t{i} = {place}) -> (!llvm.ptr) : i64 {{",
-            f"%fa{i} = arith.muli %i{i}, %ma{i} : i64",
-            f"%fc{i} = arith.muli %i{i}, %mc{i} : i64",
-            f"%a{i} = arith.addi {a}, %fa{i} : i64",
-            f"%c{i} = arith.addi {c}, %fc{i} : i64",
-        ]
-        place, a, c = f"%t{i}", f"%a{i}", f"%c{i}"
-    lines += [
-        f"llvm.store {a}, {place} : i64, !llvm.ptr",
-        f"%second = llvm.getelementptr {place}[1] : (!llvm.ptr) -> !llvm.ptr, i64",
-        f"llvm.store {c}, %second : i64, !llvm.ptr",
-    ]
-    if count:
-        lines += [f"%next = llvm.getelementptr {place}[2] : (!llvm.ptr) -> !llvm.ptr, i64", "scf.yield %next : !llvm.ptr", "}"]
-    for i in reversed(range(count - 1)):
-        lines += [f"scf.yield %r{i + 1} : !llvm.ptr", "}"]
-    return "\n".join([*lines, "return", "}"])
-
-
-def table(letter: str, dims: int, strides: tuple[str, str]) -> list[str]:
-    """``%<letter>s``: how many places dims have, and ``%<letter>table``: their offsets, by both ``strides``.
-
-    Dim i has ``%<letter>ni`` places; ``%ctx``, ``%one`` and ``%entry``, `ENTRY_BYTES`, have to be there.
-    """
-    count = f"{letter}n"
-    given = ", ".join([f"%{letter}table", *(f"%{name}{i}" for i in range(dims) for name in (count, *strides))])
-    return [
-        product(f"{letter}s", [f"%{count}{i}" for i in range(dims)]),
-        f"%{letter}size = arith.muli %{letter}s, %entry : i64",
-        f"%{letter}table = func.call @o2m_alloc(%ctx, %{letter}size) : (!llvm.ptr, i64) -> !llvm.ptr",
-        f"func.call @o2m_rows_{dims}({given}) : ({', '.join(['!llvm.ptr'] + ['i64'] * 3 * dims)}) -> ()",
-    ]
-
-
-def block_rows() -> str:
-    """@o2m_block_rows(table, m, rows): rows of the result get their offsets within a block of so many rows of sums."""
-    return f"""func.func private @o2m_block_rows(%table: !llvm.ptr, %m: i64, %rows: i64) {{
-      %none = arith.constant 0 : i64
-      %one = arith.constant 1 : i64
-      %width = arith.constant {BLOCK_COLUMNS * _BYTES} : i64
-      %entry = arith.constant {ENTRY_BYTES} : i64
-      scf.for %i = %none to %m step %one : i64 {{
-        %place = arith.remui %i, %rows : i64
-        %offset = arith.muli %place, %width : i64
-        %far = arith.muli %i, %entry : i64
-        %pair = llvm.getelementptr %table[%far] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-        %second = llvm.getelementptr %pair[1] : (!llvm.ptr) -> !llvm.ptr, i64
-        llvm.store %offset, %second : i64, !llvm.ptr
-      }}
-      return
-    }}"""
 
 
 def _sizes(segments: int) -> list[str]:

@@ -7,8 +7,8 @@ part, so that a panel's part does.
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import contraction_panels, integer_packing, integer_tile, matrix_tiles, threads
-from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, words
+from onnx2torch_mlir.engine.compiler import integer_packing, integer_tile, matrix_tiles, row_tables, threads
+from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.integer_products import products
 from onnx2torch_mlir.engine.compiler.integer_turns import BLOCK_BYTES, MOST_ROWS, Kind, of_tail, of_turns, turns
@@ -31,16 +31,15 @@ HEAD = (
 
 def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
     """The texts of the functions of ``kinds`` and of all that they call."""
-    counts = {count for kind in kinds for count in (kind.rows, kind.columns, kind.sums)}
-    texts = [contraction_panels.rows(count) for count in sorted(counts)]
+    tables = {(count, False) for kind in kinds for count in (kind.columns, kind.sums)}
+    tables |= {(kind.rows, kind.tail is not None) for kind in kinds}
+    texts = [row_tables.rows(count, of_block=of_block) for count, of_block in sorted(tables)]
     texts += [integer_tile.tile(unit, rows, fours=False) for rows in range(1, unit.rows + 1)]
     texts += [integer_packing.rows(wide=True), integer_packing.columns(unit), products(unit, fours=False)]
     if unit.largest_byte and any(kind.packed for kind in kinds):
         texts += [integer_tile.tile(unit, rows, fours=True) for rows in range(1, unit.rows + 1)]
         texts += [integer_packing.rows(wide=False), products(unit, fours=True)]
         texts += [matrix_tiles.functions(unit)] if unit.has_matrices else []
-    if any(kind.tail is not None for kind in kinds):
-        texts.append(contraction_panels.block_rows())
     texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
     return "\n".join(texts)
 
@@ -60,23 +59,23 @@ def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
         "%two = arith.constant 2 : i64",
-        f"%entry = arith.constant {contraction_panels.ENTRY_BYTES} : i64",
+        f"%entry = arith.constant {row_tables.ENTRY_BYTES} : i64",
         f"%width = arith.constant {unit.columns} : i64",
         f"%height = arith.constant {unit.rows} : i64",
         "%threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64",
     ]
-    lines += contraction_panels.table("m", kind.rows, ("ma", "mc"))
-    lines += contraction_panels.table("k", kind.sums, ("ka", "kb"))
+    lines += row_tables.whole("k", kind.sums, ("ka", "kb"))
     lines += [
+        product("ms", [f"%mn{i}" for i in range(kind.rows)]),
         "%odd = arith.andi %ks, %one : i64",
         "%far = arith.addi %ks, %odd : i64",
         "%paired = arith.muli %far, %two : i64",
         *_form(unit, kind),
     ]
-    b, freed = "%columns" if kind.packed else "%b", ["left", "ktable", "mtable"]
+    b, freed = "%columns" if kind.packed else "%b", ["left", "ktable"]
     columns = "%n"
     if not kind.packed:
-        lines += contraction_panels.table("n", kind.columns, ("nb", "nb")) + _biases(kind)
+        lines += row_tables.whole("n", kind.columns, ("nb", "nb")) + _biases(kind)
         lines += [
             "%panels = arith.ceildivsi %ns, %width : i64",
             "%all = arith.muli %panels, %width : i64",
@@ -93,7 +92,6 @@ def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
             f"%block_bytes = arith.constant {BLOCK_BYTES} : i64",
             "%blocks_bytes = arith.muli %block_bytes, %threads : i64",
             "%block = func.call @o2m_alloc(%ctx, %blocks_bytes) : (!llvm.ptr, i64) -> !llvm.ptr",
-            "func.call @o2m_block_rows(%mtable, %ms, %step) : (!llvm.ptr, i64, i64) -> ()",
         ]
     )
     freed += [] if tail is None else ["block"]
@@ -170,7 +168,12 @@ def _shares(kind: Kind, columns: str) -> list[str]:
         "%each = arith.muli %most, %span : i64",
         "%products = arith.muli %each, %ks : i64",
         "%work = arith.divui %products, %fraction : i64",
-        "%size = arith.muli %most, %bytes : i64",
+        "%row_bytes = arith.addi %bytes, %entry : i64",
+        "%needed = arith.muli %most, %row_bytes : i64",
+        f"%lines = arith.constant {-LINE_BYTES} : i64",
+        f"%over = arith.constant {LINE_BYTES - 1} : i64",
+        "%beyond = arith.addi %needed, %over : i64",
+        "%size = arith.andi %beyond, %lines : i64",
         "%sizes = arith.muli %size, %threads : i64",
         "%left = func.call @o2m_alloc(%ctx, %sizes) : (!llvm.ptr, i64) -> !llvm.ptr",
     ]

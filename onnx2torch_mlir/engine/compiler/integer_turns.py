@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnx2torch_mlir.engine.compiler import threads
+from onnx2torch_mlir.engine.compiler import row_tables, threads
 from onnx2torch_mlir.engine.compiler.code_text import declared, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -51,9 +51,10 @@ class Kind:
 
 def of_turns(kind: Kind) -> list[tuple[str, str]]:
     """What the turns of one batch are computed from: names and types."""
-    pointers = [(f"%{name}", "!llvm.ptr") for name in ("a", "b", "c", "mtable", "ktable", "left", "block")]
+    pointers = [(f"%{name}", "!llvm.ptr") for name in ("a", "b", "c", "ktable", "left", "block")]
     flags = [("%add", "i1"), ("%are_fours", "i1"), ("%fa", "i8"), ("%za", "i16")]
-    sizes = words(["ms", "ks", "ns", "run", "bytes", "step", "span", "groups", "batch"])
+    rows = [f"m{letter}{i}" for i in range(kind.rows) for letter in ("n", "a", "c")]
+    sizes = words(["ms", "ks", "ns", *rows, "run", "bytes", "size", "step", "span", "groups", "batch"])
     return [*pointers, *flags, *sizes, *of_tail(kind)]
 
 
@@ -72,13 +73,14 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
         f"func.func private @{part}({declared(of_turns(kind))}, {threads.RANGE}) {{",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
-        "%two = arith.constant 2 : i64",
         f"%width = arith.constant {unit.columns} : i64",
         f"%block_bytes = arith.constant {BLOCK_BYTES} : i64",
         "%most = arith.minsi %step, %ms : i64",
-        "%size = arith.muli %most, %bytes : i64",
+        f"%entry = arith.constant {row_tables.ENTRY_BYTES} : i64",
+        "%table_bytes = arith.muli %most, %entry : i64",
         "%left_far = arith.muli %worker, %size : i64",
-        "%own = llvm.getelementptr %left[%left_far] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "%table = llvm.getelementptr %left[%left_far] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "%own = llvm.getelementptr %table[%table_bytes] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "%block_far = arith.muli %worker, %block_bytes : i64",
         "%sums = llvm.getelementptr %block[%block_far] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "%panel_pairs = arith.muli %bytes, %width : i64",
@@ -91,8 +93,7 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
         "%i = arith.muli %turn, %step : i64",
         "%rest = arith.subi %ms, %i : i64",
         "%m = arith.minsi %rest, %step : i64",
-        "%ti = arith.muli %i, %two : i64",
-        "%table = llvm.getelementptr %mtable[%ti] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        row_tables.write("m", kind.rows, ("ma", "mc"), ("%table", "%i", "%m"), of_block=tail is not None),
         *_either(both, [f"func.call @o2m_{form}_of_rows({rows}) : ({_ROWS_TYPES}) -> ()" for form in ("fours", "pairs")]),
         "%first = arith.muli %group, %span : i64",
         "%after = arith.addi %first, %span : i64",
