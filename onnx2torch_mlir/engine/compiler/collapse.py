@@ -1,7 +1,7 @@
 """One kernel for many shapes: what of a nest's shape stays in its code, and what becomes an argument.
 
 Pointwise nests are reduced to the fewest loops that do the same, with sizes and strides as arguments: a ReLU is one
-loop over dense memory, whatever the shape. Other nests keep the sizes that matter to vectorisation (the innermost loop,
+loop over dense memory, whatever the shape; only a short innermost loop keeps its length. Other nests keep the sizes that matter to vectorisation (the innermost loop,
 short loops such as a convolution's window) and take the long outer ones as arguments.
 """
 
@@ -15,6 +15,8 @@ from onnx2torch_mlir.engine.compiler.loop_order import accesses, extents, iterat
 from onnx2torch_mlir.engine.compiler.walks import nested
 
 _LONG = 16
+_SHORT = 64
+"""Turns of an innermost loop that are so few that code for any number of them would mostly handle the rest of its vectors."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,29 @@ class Loops:
 
     extents: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
+
+    def kernel_type(self, operand: int, element: ir.Type) -> ir.MemRefType:
+        """A memref with a size for each loop that the operand moves along, of which the kernel is told.
+
+        A short innermost loop keeps its length, and steps over so few elements stay; of the strides else only a last one of 1
+        is fixed.
+        """
+        strides = self.strides[operand]
+        moving = self.moving(operand)
+        if not moving:
+            return ir.MemRefType.get([], element)
+        last = len(strides) - 1
+        is_short = self.extents[last] <= _SHORT
+        size = ir.ShapedType.get_dynamic_size()
+        dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+        sizes = [self.extents[loop] if is_short and loop == last else size for loop in moving]
+        limit = _SHORT if is_short else 0
+        fixed = [strides[loop] if strides[loop] <= max(limit, int(loop == last)) else dynamic for loop in moving]
+        return ir.MemRefType.get(sizes, element, ir.StridedLayoutAttr.get(0, fixed))
+
+    def moving(self, operand: int) -> list[int]:
+        """The loops that an operand moves along."""
+        return [loop for loop, stride in enumerate(self.strides[operand]) if stride]
 
 
 def pointwise_loops(generic: ir.Operation) -> Loops | None:
@@ -60,19 +85,8 @@ def _is_zero(expression: ir.AffineExpr) -> bool:
     return isinstance(expression, ir.AffineConstantExpr) and expression.value == 0
 
 
-def strided_type(element: ir.Type, strides: tuple[int, ...]) -> ir.MemRefType:
-    """A memref with a dynamic size for each stride that is not 0; of the strides only a last one of 1 is fixed."""
-    size = ir.ShapedType.get_dynamic_size()
-    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-    moving = [stride for stride in strides if stride != 0]
-    if not moving:
-        return ir.MemRefType.get([], element)
-    fixed = [dynamic] * (len(moving) - 1) + [1 if strides[-1] == 1 else dynamic]
-    return ir.MemRefType.get([size] * len(moving), element, ir.StridedLayoutAttr.get(0, fixed))
-
-
 def indexing_map(strides: tuple[int, ...]) -> ir.AffineMap:
-    """Which loops an operand of `strided_type` moves along."""
+    """Which loops an operand of `Loops.kernel_type` moves along."""
     moving = [ir.AffineDimExpr.get(loop) for loop, stride in enumerate(strides) if stride != 0]
     return ir.AffineMap.get(len(strides), 0, moving)
 

@@ -31,7 +31,7 @@ def parts(value: ir.Value, type_: ir.MemRefType) -> list[ir.Value]:
     _, offset = ir.MemRefType(value.type).get_strides_and_offset()
     address = _word(memref.ExtractAlignedPointerAsIndexOp(value).result)
     metadata = None
-    if offset != 0 or _dynamic_strides(type_):
+    if offset != 0 or dynamic_strides(type_):
         metadata = memref.ExtractStridedMetadataOp(value).results
     if offset != 0 and metadata is not None:
         size = arith.ConstantOp(_number(), i64(element_bytes(type_.element_type))).result
@@ -42,7 +42,7 @@ def parts(value: ir.Value, type_: ir.MemRefType) -> list[ir.Value]:
             index = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), axis)).result
             found.append(_word(memref.DimOp(value, index).result))
     if metadata is not None:
-        found += [_word(metadata[2 + type_.rank + axis]) for axis in _dynamic_strides(type_)]
+        found += [_word(metadata[2 + type_.rank + axis]) for axis in dynamic_strides(type_)]
     return found
 
 
@@ -54,7 +54,7 @@ def assemble(type_: ir.MemRefType, values: Sequence[ir.Value]) -> ir.Value:
     ]
     strides: list[Known] = list(type_.get_strides_and_offset()[0])
     if isinstance(type_.layout, ir.StridedLayoutAttr):
-        for axis in _dynamic_strides(type_):
+        for axis in dynamic_strides(type_):
             strides[axis] = rest.pop(0)
     else:
         step: Known = 1
@@ -85,7 +85,8 @@ def element_bytes(type_: ir.Type) -> int:
     return 8
 
 
-def _dynamic_strides(type_: ir.MemRefType) -> list[int]:
+def dynamic_strides(type_: ir.MemRefType) -> list[int]:
+    """The axes whose strides a type leaves open."""
     if not isinstance(type_.layout, ir.StridedLayoutAttr):
         return []  # Row-major: the strides follow from the sizes.
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()

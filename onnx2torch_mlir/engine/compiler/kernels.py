@@ -19,9 +19,8 @@ from onnx2torch_mlir.engine.compiler.collapse import (
     indexing_map,
     pointwise_loops,
     relaxed_types,
-    strided_type,
 )
-from onnx2torch_mlir.engine.compiler.flatten import assemble, parts, without_offset
+from onnx2torch_mlir.engine.compiler.flatten import assemble, dynamic_strides, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
 from onnx2torch_mlir.engine.compiler.parallel_loops import SERIAL
 from onnx2torch_mlir.engine.compiler.walks import functions, i64, is_memref, made_by, nested, root_of, symbol
@@ -216,17 +215,16 @@ def _pointwise_operands(generic: ir.Operation, loops: Loops) -> list[_Argument]:
     number = ir.IntegerType.get_signless(64)
     constant = functools.cache(lambda value: arith.ConstantOp(number, i64(value)).result)
     found = []
-    for value, strides in zip(generic.operands, loops.strides, strict=True):
+    for operand, value in enumerate(generic.operands):
         if not is_memref(value.type):
             found.append(_plain(value))
             continue
         source = ir.MemRefType(value.type)
-        type_ = strided_type(source.element_type, strides)
+        type_ = loops.kernel_type(operand, source.element_type)
+        moving = loops.moving(operand)
         pieces = parts(value, without_offset(source))[:1]
-        pieces += [constant(extent) for extent, stride in zip(loops.extents, strides, strict=True) if stride]
-        moving = [stride for stride in strides if stride]
-        fixed = 1 if moving and strides[-1] == 1 else 0
-        pieces += [constant(stride) for stride in moving[: len(moving) - fixed]]
+        pieces += [constant(loops.extents[loop]) for axis, loop in enumerate(moving) if type_.is_dynamic_dim(axis)]
+        pieces += [constant(loops.strides[operand][moving[axis]]) for axis in dynamic_strides(type_)]
         found.append(_Argument(value, type_, pieces))
     return found
 
