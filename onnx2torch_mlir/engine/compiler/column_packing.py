@@ -7,7 +7,7 @@ from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, product
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
-_RUN = 8
+RUN = 8
 """Panels that dense columns are copied to at a time: so many numbers are read one after the other."""
 
 
@@ -69,7 +69,7 @@ def _pack(unit: VectorUnit, segments: int) -> str:
         "%dense = arith.cmpi eq, %ns, %bytes : i64",
         f"%along = arith.cmpi eq, %s{last}, %bytes : i64",
         product("panel", ["%width", *(f"%n{i}" for i in range(segments))]),
-        f"%run = arith.constant {_RUN * unit.columns} : i64",
+        f"%run = arith.constant {RUN * unit.columns} : i64",
         "%group = arith.select %dense, %run, %width : i64",
         "scf.for %j = %none to %n step %group : i64 {",
         "%left = arith.subi %n, %j : i64",

@@ -22,8 +22,16 @@ _BYTES = 4
 
 _COLUMNS_THAT_STAY = 512 << 10
 """Bytes of packed columns that stay in the second-level cache while one block of rows after the other meets them."""
+_COLUMNS_AT_ONCE = 1 << 20
+"""Bytes of columns that a thread packs before they meet all rows."""
+_COLUMNS_FOR_EACH = 8
+"""Blocks of columns for each thread, where threads share these: with fewer some would have much more to do than others."""
 _PRODUCTS = 8
 """Products and sums that take as long as one operation on an element elsewhere (threads.py)."""
+
+
+_OF_BATCH = {"%a": "%a_", "%b": "%b_", "%c": "%c_"}
+"""The operands of the batch at hand (`_Contract._moved`)."""
 
 
 def functions_for(unit: VectorUnit, kinds: set[Kind], halves: tuple[int, ...]) -> str:
@@ -83,10 +91,13 @@ class _Contract:
     def text(self) -> str:
         """All of them."""
         kind = self._kind
-        blocks, batches = f"{kind.name}_blocks", f"{kind.name}_batches"
+        blocks, columns, batches = (f"{kind.name}_{part}" for part in ("blocks", "columns", "batches"))
         texts = [self._blocks(blocks), threads.spread(blocks, [t for _, t in self._of_blocks()])]
-        texts += [self._batches_function(batches, blocks), threads.spread(batches, [t for _, t in self._of_batches()])]
-        return "\n".join([*texts, self._entry(blocks, batches)])
+        if not kind.packed:
+            texts += [self._columns_function(columns, blocks), threads.spread(columns, [t for _, t in self._of_columns()])]
+        texts += [self._batches_function(batches, blocks, columns)]
+        texts += [threads.spread(batches, [t for _, t in self._of_batches()])]
+        return "\n".join([*texts, self._entry(blocks, columns, batches)])
 
     def _of_blocks(self) -> list[tuple[str, str]]:
         """What blocks of one batch are computed from: names and types."""
@@ -94,11 +105,15 @@ class _Contract:
         sizes = words(["ms", "n", *self._rows, *self._segments, "batch"])
         return [*pointers, ("%add", "i1"), *sizes, *zip(self._given, self._after, strict=True)]
 
+    def _of_columns(self) -> list[tuple[str, str]]:
+        """What blocks of columns are packed and computed from: the same, how columns lie in memory, and where they go."""
+        return [*self._of_blocks(), *words(self._columns[1:]), ("%packed", "!llvm.ptr")]
+
     def _of_batches(self) -> list[tuple[str, str]]:
-        """The same for all batches; the packed columns come last."""
+        """The same for all batches; the packed columns come last, and whether each batch's are packed block by block."""
         pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", *self._header)]
         sizes = words(["ms", *self._columns, *self._rows, *self._segments, *self._batches])
-        extra = [] if self._kind.packed else [("%packed", "!llvm.ptr")]
+        extra = [] if self._kind.packed else [("%packed", "!llvm.ptr"), ("%by_columns", "i1")]
         return [*pointers, ("%add", "i1"), *sizes, *zip(self._given, self._after, strict=True), *extra]
 
     def _panel_bytes(self) -> list[str]:
@@ -185,26 +200,79 @@ class _Contract:
             "%blocks = arith.muli %high, %wide : i64",
         ]
 
-    def _batches_function(self, name: str, blocks: str) -> str:
+    def _columns_function(self, name: str, blocks: str) -> str:
+        """Blocks ``begin`` to ``end`` of columns of one batch: some are packed, and meet all rows while they are in the cache."""
+        given = ["%there", "%b", "%far", *(f"%{name}" for name in self._columns), "%first", "%last", "%worker"]
+        types = ["!llvm.ptr", "!llvm.ptr", *["i64"] * (len(given) - 2)]
+        return "\n".join(
+            [
+                f"func.func private @{name}({declared(self._of_columns())}, {threads.RANGE}) {{",
+                "%none = arith.constant 0 : i64",
+                "%one = arith.constant 1 : i64",
+                *self._count_of_blocks(),
+                *self._columns_at_once(),
+                "%mine = arith.muli %worker, %room_of_one : i64",
+                "%own = llvm.getelementptr %packed[%mine] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+                "scf.for %j = %begin to %end step %at_once : i64 {",
+                "%next = arith.addi %j, %at_once : i64",
+                "%after = arith.minsi %next, %end : i64",
+                "%first = arith.muli %j, %panels_in : i64",
+                "%behind = arith.muli %after, %panels_in : i64",
+                "%last = arith.minsi %behind, %panels : i64",
+                # As if the columns before were there too.
+                "%gone = arith.muli %first, %far : i64",
+                "%back = arith.subi %none, %gone : i64",
+                "%there = llvm.getelementptr %own[%back] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+                f"func.call @{column_packing.part_name(self._kind.unpacked)}({', '.join(given)}) : ({', '.join(types)}) -> ()",
+                "%low = arith.muli %j, %high : i64",
+                "%top = arith.muli %after, %high : i64",
+                self._call_blocks(blocks, {"%b": "%there"}, "%low, %top, %worker"),
+                "}",
+                "return",
+                "}",
+            ]
+        )
+
+    def _columns_at_once(self) -> list[str]:
+        """``%at_once``: how many blocks of columns a thread packs at a time; ``%room_of_one``: their bytes."""
+        panels = BLOCK_COLUMNS // self._unit.columns
+        return [
+            f"%panels_in = arith.constant {panels} : i64",
+            "%block_of_columns = arith.muli %far, %panels_in : i64",
+            "%some_bytes = arith.maxsi %block_of_columns, %one : i64",
+            f"%bytes_at_once = arith.constant {_COLUMNS_AT_ONCE} : i64",
+            "%fitting = arith.divui %bytes_at_once, %some_bytes : i64",
+            f"%most_at_once = arith.constant {max(column_packing.RUN // panels, 1)} : i64",
+            "%few = arith.minsi %fitting, %most_at_once : i64",
+            "%at_once = arith.maxsi %few, %one : i64",
+            "%room_of_one = arith.muli %block_of_columns, %at_once : i64",
+        ]
+
+    def _batches_function(self, name: str, blocks: str, columns: str) -> str:
         """Batches ``begin`` to ``end``, each one's columns packed before if they are not yet."""
         lines = [
             f"func.func private @{name}({declared(self._of_batches())}, {threads.RANGE}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
             *self._count_of_blocks(),
+            "scf.for %batch = %begin to %end step %one : i64 {",
+            *self._moved(),
         ]
-        if not self._kind.packed:
+        if self._kind.packed:
+            lines.append(self._call_blocks(blocks, _OF_BATCH, "%none, %blocks, %worker"))
+        else:
             lines += [
+                "scf.if %by_columns {",
+                self._call_columns(columns, "%none, %wide, %worker"),
+                "} else {",
                 "%size = arith.muli %far, %panels : i64",
                 "%mine = arith.muli %worker, %size : i64",
                 "%own = llvm.getelementptr %packed[%mine] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+                self._pack("%own", "%b_"),
+                self._call_blocks(blocks, _OF_BATCH | {"%b": "%own"}, "%none, %blocks, %worker"),
+                "}",
             ]
-        lines += ["scf.for %batch = %begin to %end step %one : i64 {", *self._moved()]
-        columns = "%b_"
-        if not self._kind.packed:
-            lines.append(self._pack("%own", "%b_"))
-            columns = "%own"
-        return "\n".join([*lines, self._call_blocks(blocks, columns, "%none, %blocks, %worker"), "}", "return", "}"])
+        return "\n".join([*lines, "}", "return", "}"])
 
     def _moved(self, right: str = "%b", step: str = "bb") -> list[str]:
         """``%a_``, ``%b_`` and ``%c_``: the operands of ``%batch``; the ``right`` one has batches ``%step0`` … apart."""
@@ -227,15 +295,13 @@ class _Contract:
         types = ["!llvm.ptr"] * 2 + ["i64"] * len(self._columns)
         return f"func.call @{column_packing.name(self._kind.unpacked)}({', '.join(given)}) : ({', '.join(types)}) -> ()"
 
-    def _call_blocks(self, name: str, columns: str, extra: str, *, first: str = "") -> str:
-        moved = {"%a": "%a_", "%b": columns, "%c": "%c_"}
-        given = [moved.get(value, value) for value, _ in self._of_blocks()]
-        types = [type_ for _, type_ in self._of_blocks()]
-        if first:
-            return f"func.call @{name}({first}, {', '.join(given)}) : (!llvm.ptr, i64, i64, {', '.join(types)}) -> ()"
-        return f"func.call @{name}({', '.join([*given, extra])}) : ({', '.join([*types, 'i64', 'i64', 'i64'])}) -> ()"
+    def _call_blocks(self, name: str, moved: dict[str, str], extra: str, *, first: str = "") -> str:
+        return _call(name, self._of_blocks(), moved, extra, first)
 
-    def _entry(self, blocks: str, batches: str) -> str:
+    def _call_columns(self, name: str, extra: str, *, first: str = "") -> str:
+        return _call(name, self._of_columns(), _OF_BATCH, extra, first)
+
+    def _entry(self, blocks: str, columns: str, batches: str) -> str:
         """The function that programs call: many batches go side by side, few one after the other, their blocks side by side."""
         kind = self._kind
         arguments = [*words(kind.arguments()), *zip(self._given, self._after, strict=True)]
@@ -270,9 +336,19 @@ class _Contract:
             ]
         if not kind.packed:
             lines += [
+                *self._columns_at_once(),
+                f"%for_each = arith.constant {_COLUMNS_FOR_EACH} : i64",
+                "%for_all = arith.muli %threads, %for_each : i64",
+                "%many_columns = arith.cmpi sge, %wide, %for_all : i64",
+                "%may_share = arith.ori %many_columns, %several : i1",
+                "%yes = arith.constant true",
+                "%far_columns = arith.xori %by_rows, %yes : i1",
+                "%by_columns = arith.andi %may_share, %far_columns : i1",
                 "%set = arith.muli %far, %panels : i64",
-                "%sets = arith.select %several, %threads, %one : i64",
-                "%room = arith.muli %set, %sets : i64",
+                "%own_room = arith.select %by_columns, %room_of_one, %set : i64",
+                "%by_each = arith.ori %by_columns, %several : i1",
+                "%rooms = arith.select %by_each, %threads, %one : i64",
+                "%room = arith.muli %own_room, %rooms : i64",
                 "%packed = func.call @o2m_alloc(%ctx, %room) : (!llvm.ptr, i64) -> !llvm.ptr",
             ]
         moved = {"%b": right, **{f"%bb{i}": f"%{step}{i}" for i in range(kind.batches)}}
@@ -285,15 +361,21 @@ class _Contract:
             "scf.for %batch = %none to %total step %one : i64 {",
             *self._moved(right, step),
         ]
-        columns = "%b_"
-        if not kind.packed:
-            lines += ["%each = arith.muli %length, %width : i64", self._pack_on_all("%packed", "%b_")]
-            columns = "%packed"
-        lines += [
-            self._call_blocks(threads.spread_name(blocks), columns, "", first="%ctx, %blocks, %share"),
-            "}",
-            "}",
-        ]
+        of_all = {"first": "%ctx, %blocks, %share"}
+        if kind.packed:
+            lines.append(self._call_blocks(threads.spread_name(blocks), _OF_BATCH, "", **of_all))
+        else:
+            lines += [
+                "scf.if %by_columns {",
+                "%share_of_columns = arith.muli %share, %high : i64",
+                self._call_columns(threads.spread_name(columns), "", first="%ctx, %wide, %share_of_columns"),
+                "} else {",
+                "%each = arith.muli %length, %width : i64",
+                self._pack_on_all("%packed", "%b_"),
+                self._call_blocks(threads.spread_name(blocks), _OF_BATCH | {"%b": "%packed"}, "", **of_all),
+                "}",
+            ]
+        lines += ["}", "}"]
         if not kind.packed:
             lines.append("func.call @o2m_free(%ctx, %packed) : (!llvm.ptr, !llvm.ptr) -> ()")
         return "\n".join([*lines, "return", "}"])
@@ -303,6 +385,15 @@ class _Contract:
         types = ["!llvm.ptr", "i64", "i64", "!llvm.ptr", "!llvm.ptr", "i64", *["i64"] * len(self._columns)]
         name = threads.spread_name(column_packing.part_name(self._kind.unpacked))
         return f"func.call @{name}({', '.join(given)}) : ({', '.join(types)}) -> ()"
+
+
+def _call(name: str, arguments: list[tuple[str, str]], moved: dict[str, str], extra: str, first: str) -> str:
+    """A call for a range (``extra``), or of what shares all items among threads (``first``); arguments may be ``moved``."""
+    given = ", ".join(moved.get(value, value) for value, _ in arguments)
+    types = ", ".join(type_ for _, type_ in arguments)
+    if first:
+        return f"func.call @{name}({first}, {given}) : (!llvm.ptr, i64, i64, {types}) -> ()"
+    return f"func.call @{name}({given}, {extra}) : ({types}, i64, i64, i64) -> ()"
 
 
 def _own(name: str, size: int) -> list[str]:
