@@ -18,6 +18,8 @@ from onnx2torch_mlir.engine.layout import INTEGERS_HEADER
 _ROWS_BYTES = 1 << 18
 _FEWEST_TILES = 4
 """Rows are not shared among threads in smaller parts, of so many tiles."""
+_COLUMNS_BY_ROWS = 4
+"""With so many times as many columns as rows it is columns that threads share: each then reads its part of the weights only."""
 _PRODUCTS = 16
 """Products and sums that take as long as one operation on an element elsewhere (threads.py)."""
 
@@ -130,8 +132,8 @@ def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
 def _shares(kind: Kind, columns: str) -> list[str]:
     """``%step`` rows and ``%span`` columns of a turn, ``%groups`` of columns, ``%turns`` and the ``%work`` of one; ``%left``.
 
-    Rows are shared out evenly, for each turn reads its packed columns again, and among threads if there are enough;
-    columns are only where turns over rows are fewer than threads, for rows are packed again for each group.
+    Rows are shared out evenly, as many to each thread, for each turn reads its packed columns again. Columns are shared where
+    rows are too few for all threads, or far fewer than columns, for rows are packed again for each group.
     """
     return [
         "%positive = arith.maxsi %bytes, %two : i64",
@@ -143,21 +145,26 @@ def _shares(kind: Kind, columns: str) -> list[str]:
         f"%at_once = arith.constant {MOST_ROWS} : i64",
         f"%limit = {'arith.maxsi %fitting, %one' if kind.tail is None else 'arith.minsi %fitting, %at_once'} : i64",
         "%at_least = arith.maxsi %ms, %one : i64",
+        f"%many_more = arith.constant {_COLUMNS_BY_ROWS} : i64",
+        "%most_columns = arith.muli %at_least, %many_more : i64",
+        f"%by_columns = arith.cmpi sge, {columns}, %most_columns : i64",
         f"%few = arith.constant {_FEWEST_TILES} : i64",
         "%fewest = arith.muli %height, %few : i64",
         "%fair = arith.ceildivsi %at_least, %threads : i64",
         "%shared = arith.maxsi %fair, %fewest : i64",
-        "%most_rows = arith.minsi %limit, %shared : i64",
-        "%row_turns = arith.ceildivsi %at_least, %most_rows : i64",
-        "%even = arith.ceildivsi %at_least, %row_turns : i64",
-        "%tiles = arith.ceildivsi %even, %height : i64",
-        "%step = arith.muli %tiles, %height : i64",
+        "%limit_shared = arith.minsi %limit, %shared : i64",
+        "%most_rows = arith.select %by_columns, %limit, %limit_shared : i64",
+        "%least_turns = arith.ceildivsi %at_least, %most_rows : i64",
+        "%are_enough = arith.cmpi sge, %least_turns, %threads : i64",
+        "%rounds = arith.ceildivsi %least_turns, %threads : i64",
+        "%full_rounds = arith.muli %rounds, %threads : i64",
+        "%row_turns = arith.select %are_enough, %full_rounds, %least_turns : i64",
+        "%step = arith.ceildivsi %at_least, %row_turns : i64",
         "%most = arith.minsi %step, %ms : i64",
         f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
         f"%column_blocks = arith.ceildivsi {columns}, %block_columns : i64",
         "%over_rows = arith.ceildivsi %ms, %step : i64",
-        "%enough = arith.cmpi sge, %over_rows, %threads : i64",
-        "%wanted = arith.select %enough, %one, %threads : i64",
+        "%wanted = arith.select %are_enough, %one, %threads : i64",
         "%blocks_each = arith.ceildivsi %column_blocks, %wanted : i64",
         "%some_blocks = arith.maxsi %blocks_each, %one : i64",
         "%span = arith.muli %some_blocks, %block_columns : i64",

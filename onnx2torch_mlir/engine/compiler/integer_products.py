@@ -52,6 +52,9 @@ def products(unit: VectorUnit, *, fours: bool) -> str:
     %far = arith.muli %steps, %step_bytes : i64
     %panel_bytes = arith.addi %far, %head : i64
     %turns = arith.maxsi %steps, %one : i64
+    %at_least = arith.maxsi %m, %one : i64
+    %tiles = arith.ceildivsi %at_least, %height : i64
+    %even = arith.ceildivsi %at_least, %tiles : i64
     scf.for %k = %first to %turns step %part : i64 {{
       %kl = arith.subi %steps, %k : i64
       %kc = arith.minsi %kl, %part : i64
@@ -63,9 +66,9 @@ def products(unit: VectorUnit, *, fours: bool) -> str:
       %skipped = arith.addi %fk, %head : i64
       scf.for %j = %none to %n step %width : i64 {{
         {PANEL}
-        scf.for %i = %none to %m step %height : i64 {{
+        scf.for %i = %none to %m step %even : i64 {{
           %rest = arith.subi %m, %i : i64
-          %count = arith.minsi %rest, %height : i64
+          %count = arith.minsi %rest, %even : i64
           %entry = arith.muli %i, %two : i64
           %rows = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64
           %fi = arith.muli %i, %bytes : i64
