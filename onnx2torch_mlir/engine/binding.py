@@ -17,15 +17,28 @@ from onnx2torch_mlir.lowering.lowered import Lowered
 _REMEMBERED = 256
 
 
+class _Expected:
+    """An input: its declaration, element type and rank."""
+
+    __slots__ = ("dtype", "is_plain", "rank", "spec")
+
+    def __init__(self, spec: TensorSpec, dtype: np.dtype[Any], rank: int) -> None:
+        self.spec, self.dtype, self.rank = spec, dtype, rank
+        self.is_plain = not spec.element and dtype != np.bool_
+
+    def fits(self, array: Array) -> bool:
+        """Whether native code can take an array as it is."""
+        return self.is_plain and array.dtype == self.dtype and array.ndim == self.rank and array.flags.carray
+
+
 class InputBinder:
     """Checks the arrays of a call and brings them into the program's order."""
 
     def __init__(self, lowered: Lowered) -> None:
         self._lowered = lowered
-        self._dtypes = [array_dtype(spec) for spec in lowered.inputs]
         self._names = [spec.name for spec in lowered.inputs]
         self._known = set(self._names)
-        self._ranks = [len(spec.shape) for spec in lowered.inputs]
+        self._expected = [_Expected(spec, array_dtype(spec), len(spec.shape)) for spec in lowered.inputs]
         self._accepted: dict[tuple[tuple[int, ...], ...], None] = {}
 
     def bind(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
@@ -34,7 +47,10 @@ class InputBinder:
         Raises `Refusal` O2M-U003 for a wrong name, dtype, rank or size, O2M-X001 for sizes that contradict the model.
         """
         values = self._ordered(inputs)
-        arrays = [self._array(*item) for item in zip(values, self._lowered.inputs, self._dtypes, self._ranks, strict=True)]
+        arrays = [
+            value if type(value) is np.ndarray and expected.fits(value) else self._array(value, expected)
+            for value, expected in zip(values, self._expected, strict=True)
+        ]
         shapes = tuple([array.shape for array in arrays])
         if shapes not in self._accepted:
             self._check_sizes(shapes)
@@ -73,7 +89,8 @@ class InputBinder:
             )
         return list(inputs)
 
-    def _array(self, value: Any, spec: TensorSpec, dtype: np.dtype[Any], rank: int) -> Array:
+    def _array(self, value: Any, expected: _Expected) -> Array:
+        spec, dtype, rank = expected.spec, expected.dtype, expected.rank
         try:
             array: Array = np.asarray(value)
         except Exception as error:
