@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,10 +28,6 @@ _BY_NAME: dict[str, Any] = {
 _DTYPES: dict[torch.dtype, np.dtype[Any]] = {
     getattr(torch, name): np.dtype(kind) for name, kind in _BY_NAME.items() if hasattr(torch, name)
 }
-
-_SMALL = 1 << 14
-"""Results of up to this many bytes are copied: cheaper than an owner of their own."""
-
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
     """The NumPy (or ml_dtypes) element type of ``dtype``; raises KeyError for one that has none."""
@@ -97,16 +92,10 @@ def copied(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     return np.ndarray(shape, dtype, (ctypes.c_uint8 * count).from_address(address)).copy()  # type: ignore[arg-type]
 
 
-def adopted(address: int, allocation: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """An array over the dense elements at ``address``, which frees ``allocation`` (malloc's) when nothing uses it."""
-    count = dtype.itemsize * math.prod(shape)
-    if count <= _SMALL:
-        result = copied(address, dtype, shape)
-        free(allocation)
-        return result
-    memory = (ctypes.c_uint8 * count).from_address(address)
-    weakref.finalize(memory, free, allocation).atexit = False
-    return _bytes(memory).view(dtype).reshape(shape)
+def over(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[Array, object]:
+    """An array over the dense elements at ``address``, and what ends when no array uses them any more."""
+    memory = (ctypes.c_uint8 * (dtype.itemsize * math.prod(shape))).from_address(address)
+    return _bytes(memory).view(dtype).reshape(shape), memory
 
 
 def _bytes(memory: ctypes.Array[ctypes.c_uint8]) -> Array:

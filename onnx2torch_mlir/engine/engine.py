@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from onnx2torch_mlir.engine.binding import InputBinder, dim_text
 from onnx2torch_mlir.engine.derived import Derived
 from onnx2torch_mlir.engine.packed_weights import prepared
 from onnx2torch_mlir.engine.profiling import EngineProfile
+from onnx2torch_mlir.engine.result_memory import ResultMemory
 from onnx2torch_mlir.engine.weights import loaded
 from onnx2torch_mlir.lowering.lowered import Lowered
 
@@ -73,7 +75,8 @@ class Context:
 class Engine:
     """A compiled program. `run` may be called from several threads at once.
 
-    Memory of intermediate results stays with the engine between calls, so that later calls need no new pages.
+    Memory of intermediate results stays with the engine between calls, so that later calls need no new pages; that of results
+    comes back when nobody uses them any more.
     """
 
     def __init__(
@@ -108,6 +111,8 @@ class Engine:
         self._packed: list[Array] = []
         self._lock = threading.Lock()
         self._contexts: list[Context] = []
+        self._results = ResultMemory(len(self._outputs))
+        weakref.finalize(self, self._results.close).atexit = False
         self._profile = profile
         self.threads = threads
         """How many threads a call may use, the caller's among them."""
@@ -132,6 +137,7 @@ class Engine:
         context = self._take_context()
         try:
             context.packed[: len(words)] = words
+            self._results.lend(context.address)
             if self._code.call(context.address, context.arguments):
                 self._fail(context.word(layout.ERROR))
             found = self._collect(context.results[:])
@@ -187,12 +193,12 @@ class Engine:
             start += count
             address = aligned + offset * dtype.itemsize
             if owned[position]:
-                later.append((position, address, layout.allocation(allocated), dtype, tuple(sizes)))
+                later.append((position, address, allocated, dtype, tuple(sizes)))
                 found.append(None)
             else:
                 # An input, a weight, a constant, or the memory of an earlier output.
                 found.append(arrays.copied(address, dtype, tuple(sizes)))
         # Only now: what was copied above may lie in the memory of these.
-        for position, address, allocation, dtype, shape in later:
-            found[position] = arrays.adopted(address, allocation, dtype, shape)
+        for position, address, block, dtype, shape in later:
+            found[position] = self._results.array(address, block, dtype, shape)
         return [array for array in found if array is not None]
