@@ -36,6 +36,12 @@ def engine_of(scalar, dtypes=(f32,), result=f32):
     return engine.compile(programs.lowered(body, [(dtype, (N,)) for dtype in dtypes], [(result, (N,))]))
 
 
+@pytest.fixture
+def expanded(monkeypatch):
+    """The functions are expanded, whatever the environment leaves out."""
+    monkeypatch.delenv("ONNX2MLIR_DISABLE", raising=False)
+
+
 def arguments():
     """Every exponent and sign with 40 mantissas, the numbers around 0 and 1, and where results begin and end."""
     random = np.random.default_rng(0)
@@ -68,7 +74,7 @@ def test_every_function_has_a_reference():
 
 
 @pytest.mark.parametrize("name", sorted(REFERENCES))
-def test_units_in_the_last_place(name):
+def test_units_in_the_last_place(name, expanded):
     x = arguments()
     (got,) = engine_of(f"%r = math.{name} %x0 : f32").run([x])
     with np.errstate(all="ignore"):
@@ -76,6 +82,18 @@ def test_units_in_the_last_place(name):
     wrong = wrong_by(got, exact)
     worst = int(wrong.argmax())
     assert wrong[worst] <= MOST_ULPS.get(name, 1.6), (x[worst], got[worst], exact[worst])
+
+
+@pytest.mark.parametrize("dtype", [f32, torch.float64])
+@pytest.mark.parametrize("name", ["expm1", "log1p"])
+def test_near_0_without_expansion(name, dtype, monkeypatch):
+    monkeypatch.setenv("ONNX2MLIR_DISABLE", "vector_math")
+    kind = "f32" if dtype == f32 else "f64"
+    x = np.array([-0.0, 1e-17, -1e-10, 3e-7, 0.5, -0.5, np.inf, np.nan], "f" if dtype == f32 else "d")
+    (got,) = engine_of(f"%r = math.{name} %x0 : {kind}", [dtype], dtype).run([x])
+    exact = REFERENCES[name](x)
+    assert np.allclose(got, exact, rtol=4 * np.finfo(x.dtype).eps, atol=0, equal_nan=True)
+    assert np.array_equal(np.signbit(got[:7]), np.signbit(exact[:7]))
 
 
 def test_powers_of_what_is_not_positive():

@@ -30,6 +30,7 @@ from onnx2torch_mlir.engine.compiler import (
     integer_contractions,
     kernels,
     layout_casts,
+    library_math,
     lower_to_llvm,
     memory,
     parallel_loops,
@@ -187,6 +188,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
     passes.run(module, "loops", passes.LOOPS, diagnostics)
     with passes.findings_of("sharing loops among threads", diagnostics):
         aliases |= outlined | parallel_loops.share(module, outlined)
+    with passes.findings_of("functions of the C library", diagnostics):
+        library_math.call(module)
     times.stage("loops")
     read = arguments.words_read(module)
     made = [
