@@ -1,4 +1,4 @@
-"""The memory of results that nobody uses any more: the next call finds it again, for fresh pages cost more than most operators."""
+"""The memory of results that nobody uses any more: the next call finds it again, for fresh pages cost more than most nodes."""
 
 from __future__ import annotations
 

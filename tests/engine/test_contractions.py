@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from onnx2torch_mlir import engine
 from tests.engine import programs
 from tests.engine.programs import M, N
 
@@ -89,3 +90,27 @@ def test_integer_matmul_through_a_named_op():
     inputs = [(torch.int8, (4, 6)), (torch.int8, (6, 3))]
     (result,) = programs.run(body, inputs, [(torch.int32, (4, 3))], [a, b])
     assert np.array_equal(result, a.astype(np.int32) @ b.astype(np.int32))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("batches", [1, 2, 5])
+@pytest.mark.parametrize("sizes", [(7, 300, 2200), (130, 257, 1601), (3, 2100, 1030)])
+def test_columns_that_do_not_stay_in_the_cache(sizes, batches, threads):
+    """They are packed by who multiplies them, some at a time."""
+    rows, length, columns = sizes
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape).astype("f") for shape in ((batches, rows, length), (batches, length, columns)))
+    types = [f"tensor<?x{x}x{y}xf32>" for x, y in ((rows, length), (length, columns), (rows, columns))]
+    body = f"""
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %a0, %c0 : {types[0]}
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : {types[2]}
+  %f = linalg.fill ins(%zero : f32) outs(%e : {types[2]}) -> {types[2]}
+  %r = linalg.batch_matmul ins(%a0, %a1 : {types[0]}, {types[1]}) outs(%f : {types[2]}) -> {types[2]}
+  return %r : {types[2]}"""
+    shapes = [(f32, (N, rows, length)), (f32, (N, length, columns)), (f32, (N, rows, columns))]
+    compiled = engine.compile(programs.lowered(body, shapes[:2], shapes[2:]), threads=threads)
+    compiled.worth = 1
+    (got,) = compiled.run([a, b])
+    assert np.allclose(got, a.astype("d") @ b.astype("d"), rtol=1e-4, atol=1e-3)

@@ -1,8 +1,8 @@
 """One kernel for many shapes: what of a nest's shape stays in its code, and what becomes an argument.
 
 Pointwise nests are reduced to the fewest loops that do the same, with sizes and strides as arguments: a ReLU is one
-loop over dense memory, whatever the shape; only a short innermost loop keeps its length. Other nests keep the sizes that matter to vectorisation (the innermost loop,
-short loops such as a convolution's window) and take the long outer ones as arguments.
+loop over dense memory, whatever the shape; only a short innermost loop keeps its length. Other nests keep the sizes that matter
+to vectorisation (the innermost loop, short loops such as a convolution's window) and take the long outer ones as arguments.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def _loop(unit: VectorUnit, rows: int, sums: list[str], *, fours: bool) -> tuple
             f"%q{half} = llvm.getelementptr %bk[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
             f"%b{half} = llvm.load %q{half} {{alignment = 4 : i64}} : !llvm.ptr -> {packed}",
         ]
-    found = []
+    found = list[str]()
     for row in range(rows):
         lines += [
             f"%p{row} = llvm.getelementptr %a{row}[%k] : (!llvm.ptr, i64) -> !llvm.ptr, i32",

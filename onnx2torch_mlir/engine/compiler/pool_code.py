@@ -3,7 +3,8 @@
 The caller of a job works on it too, and takes items as the workers of the pool (layout.py) do, some at a time. Each thread
 begins with a share of its own, which of equal jobs is the same every time: what it has made before, and its part of the
 weights, still is in its processor's cache. Then it helps with the shares of others. A worker enters only while the gate is
-open, so a job never waits for a thread that has not begun; the caller waits for those inside. A pool has one job at a time: who finds it taken (another call, or a job inside of a job) works alone.
+open, so a job never waits for a thread that has not begun; the caller waits for those inside. A pool has one job at a time:
+who finds it taken (another call, or a job inside of a job) works alone.
 Between jobs a worker looks for the next one for some ten microseconds and then sleeps.
 """
 

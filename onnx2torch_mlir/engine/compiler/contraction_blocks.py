@@ -1,0 +1,202 @@
+"""Blocks of a sum of products: of rows with packed columns, and of columns, which are packed before they meet all rows."""
+
+from __future__ import annotations
+
+from onnx2torch_mlir.engine.compiler import coded_columns, column_packing, contraction_panels, row_tables, threads
+from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, FLAT_BLOCK_ROWS, Kind
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+
+_BYTES = 4
+
+_COLUMNS_THAT_STAY = 512 << 10
+"""Bytes of packed columns that stay in the second-level cache while one block of rows after the other meets them."""
+_COLUMNS_AT_ONCE = 1 << 20
+"""Bytes of columns that a thread packs before they meet all rows."""
+
+
+class Blocks:
+    """The functions of blocks of one batch, for one kind."""
+
+    def __init__(self, unit: VectorUnit, kind: Kind) -> None:
+        self.unit = unit
+        self.kind = kind
+        self.after = () if kind.tail is None else kind.tail.types
+        self.header = ["%header"] if kind.codes else []
+        self.given = [f"%t{i}" for i in range(len(self.after))]
+        self.segments = [
+            name for i in range(kind.segments) for name in ([f"kn{i}", f"ka{i}"] if i < kind.segments - 1 else [f"kn{i}"])
+        ]
+        unpacked = ["nb", *(f"r{letter}{i}" for i in range(kind.unpacked) for letter in ("n", "b"))]
+        self.column_sizes = ["n", *([] if kind.packed else unpacked)]
+        self.row_sizes = [f"m{letter}{i}" for i in range(kind.rows) for letter in ("n", "a", "c")]
+
+
+    def arguments(self) -> list[tuple[str, str]]:
+        """What blocks of one batch are computed from: names and types."""
+        pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", *self.header)]
+        sizes = words(["ms", "n", *self.row_sizes, *self.segments, "batch"])
+        return [*pointers, ("%add", "i1"), *sizes, *zip(self.given, self.after, strict=True)]
+
+
+    def arguments_of_columns(self) -> list[tuple[str, str]]:
+        """What blocks of columns are packed and computed from: the same, how columns lie in memory, and where they go."""
+        return [*self.arguments(), *words(self.column_sizes[1:]), ("%packed", "!llvm.ptr")]
+
+
+    def _panel_bytes(self) -> list[str]:
+        """``%far``: the bytes of a panel of packed columns."""
+        if self.kind.codes:
+            return header_word("%far", "%header", coded_columns.PANEL)
+        lines = [f"%panel = arith.constant {self.unit.columns * _BYTES} : i64"]
+        return [*lines, product("far", ["%panel", *(f"%kn{i}" for i in range(self.kind.segments))])]
+
+
+    def count(self) -> list[str]:
+        """``%blocks``, ``%high`` by ``%wide``: into which the result of one batch falls; ``%block_rows``, as even as they are.
+
+        ``%by_rows``: whether blocks of the same rows follow each other, or those of the same columns. By rows the result is
+        written along its rows; else it is the packed columns that stay in the second-level cache.
+        """
+        return [
+            *self._panel_bytes(),
+            f"%width = arith.constant {self.unit.columns} : i64",
+            "%panels = arith.ceildivsi %n, %width : i64",
+            "%bytes_of_all = arith.muli %far, %panels : i64",
+            f"%staying = arith.constant {_COLUMNS_THAT_STAY} : i64",
+            "%by_rows = arith.cmpi sle, %bytes_of_all, %staying : i64",
+            f"%flat = arith.constant {FLAT_BLOCK_ROWS} : i64",
+            f"%tall = arith.constant {BLOCK_ROWS} : i64",
+            "%most_rows = arith.select %by_rows, %flat, %tall : i64",
+            "%rows_or_one = arith.maxsi %ms, %one : i64",
+            "%rows_of_blocks = arith.ceildivsi %rows_or_one, %most_rows : i64",
+            "%block_rows = arith.ceildivsi %rows_or_one, %rows_of_blocks : i64",
+            f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
+            "%high = arith.ceildivsi %ms, %block_rows : i64",
+            "%wide = arith.ceildivsi %n, %block_columns : i64",
+            "%blocks = arith.muli %high, %wide : i64",
+        ]
+
+
+    def blocks(self, name: str) -> str:
+        """Blocks ``begin`` to ``end`` of the result of one batch."""
+        kind, tail = self.kind, self.kind.tail
+        of_tile = kind.tail_of_tiles
+        types = [type_ for _, type_ in contraction_panels.panels_arguments(kind.segments, of_tile)]
+        target = "%sums" if tail is not None else "%cj"
+        given = ["%a", "%rows", "%mh", "%bj", "%nh", target, "%add", *(f"%{name}" for name in self.segments)]
+        panels = contraction_panels.panels_name(kind.segments, of_tile)
+        if of_tile is not None:
+            given += ["%row", "%j", "%n", *self.given]
+        if kind.codes:
+            given, types, panels = ["%header", *given], ["!llvm.ptr", *types], "o2m_coded_panels"
+        lines = [
+            f"func.func private @{name}({declared(self.arguments())}, {threads.RANGE}) {{",
+            "%one = arith.constant 1 : i64",
+            *_own("rows", BLOCK_ROWS * row_tables.ENTRY_BYTES),
+            *(_own("sums", BLOCK_ROWS * BLOCK_COLUMNS * _BYTES) if tail is not None else []),
+            *self.count(),
+            f"%panels_in = arith.constant {BLOCK_COLUMNS // self.unit.columns} : i64",
+            "%step = arith.muli %far, %panels_in : i64",
+            "%inner_count = arith.select %by_rows, %wide, %high : i64",
+            "%before = arith.muli %batch, %ms : i64",
+            "%no_row = arith.constant -1 : i64",
+            "%last_row = scf.for %t = %begin to %end step %one iter_args(%known = %no_row) -> (i64) : i64 {",
+            "%outer = arith.divui %t, %inner_count : i64",
+            "%inner = arith.remui %t, %inner_count : i64",
+            "%across = arith.select %by_rows, %inner, %outer : i64",
+            "%down = arith.select %by_rows, %outer, %inner : i64",
+            "%j = arith.muli %across, %block_columns : i64",
+            "%i = arith.muli %down, %block_rows : i64",
+            "%nleft = arith.subi %n, %j : i64",
+            "%nh = arith.minsi %nleft, %block_columns : i64",
+            "%mleft = arith.subi %ms, %i : i64",
+            "%mh = arith.minsi %mleft, %block_rows : i64",
+            "%others = arith.cmpi ne, %i, %known : i64",
+            "scf.if %others {",
+            row_tables.write("m", kind.rows, ("ma", "mc"), ("%rows", "%i", "%mh"), of_block=tail is not None),
+            "}",
+            "%fb = arith.muli %across, %step : i64",
+            "%bj = llvm.getelementptr %b[%fb] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        ]
+        if tail is None:
+            lines.append("%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
+        if tail is not None:
+            lines.append("%row = arith.addi %before, %i : i64")
+        lines.append(f"func.call @{panels}({', '.join(given)}) : ({', '.join(types)}) -> ()")
+        if tail is not None and of_tile is None:
+            given = ["%sums", "%row", "%mh", "%j", "%nh", "%n", *self.given]
+            types = ["!llvm.ptr", *["i64"] * 5, *tail.types]
+            lines.append(f"func.call @{tail.name}({', '.join(given)}) : ({', '.join(types)}) -> ()")
+        return "\n".join([*lines, "scf.yield %i : i64", "}", "return", "}"])
+
+
+    def columns(self, name: str, blocks: str) -> str:
+        """Blocks ``begin`` to ``end`` of columns of one batch: some are packed, then meet all rows while in the cache."""
+        given = ["%there", "%b", "%far", *(f"%{name}" for name in self.column_sizes), "%first", "%last", "%worker"]
+        types = ["!llvm.ptr", "!llvm.ptr", *["i64"] * (len(given) - 2)]
+        return "\n".join(
+            [
+                f"func.func private @{name}({declared(self.arguments_of_columns())}, {threads.RANGE}) {{",
+                "%none = arith.constant 0 : i64",
+                "%one = arith.constant 1 : i64",
+                *self.count(),
+                *self.columns_at_once(),
+                "%mine = arith.muli %worker, %room_of_one : i64",
+                "%own = llvm.getelementptr %packed[%mine] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+                "scf.for %j = %begin to %end step %at_once : i64 {",
+                "%next = arith.addi %j, %at_once : i64",
+                "%after = arith.minsi %next, %end : i64",
+                "%first = arith.muli %j, %panels_in : i64",
+                "%behind = arith.muli %after, %panels_in : i64",
+                "%last = arith.minsi %behind, %panels : i64",
+                # As if the columns before were there too.
+                "%gone = arith.muli %first, %far : i64",
+                "%back = arith.subi %none, %gone : i64",
+                "%there = llvm.getelementptr %own[%back] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+                f"func.call @{column_packing.part_name(self.kind.unpacked)}({', '.join(given)}) : ({', '.join(types)}) -> ()",
+                "%low = arith.muli %j, %high : i64",
+                "%top = arith.muli %after, %high : i64",
+                call_range(blocks, self.arguments(), {"%b": "%there"}, "%low, %top, %worker"),
+                "}",
+                "return",
+                "}",
+            ]
+        )
+
+
+    def columns_at_once(self) -> list[str]:
+        """``%at_once``: how many blocks of columns a thread packs at a time; ``%room_of_one``: their bytes."""
+        panels = BLOCK_COLUMNS // self.unit.columns
+        return [
+            f"%panels_in = arith.constant {panels} : i64",
+            "%block_of_columns = arith.muli %far, %panels_in : i64",
+            "%some_bytes = arith.maxsi %block_of_columns, %one : i64",
+            f"%bytes_at_once = arith.constant {_COLUMNS_AT_ONCE} : i64",
+            "%fitting = arith.divui %bytes_at_once, %some_bytes : i64",
+            f"%most_at_once = arith.constant {max(column_packing.RUN // panels, 1)} : i64",
+            "%few = arith.minsi %fitting, %most_at_once : i64",
+            "%at_once = arith.maxsi %few, %one : i64",
+            "%room_of_one = arith.muli %block_of_columns, %at_once : i64",
+        ]
+
+
+def call_range(name: str, arguments: list[tuple[str, str]], moved: dict[str, str], items: str) -> str:
+    """A call of a function for a range of ``items``: begin, end, worker; arguments may be ``moved``."""
+    given = ", ".join(moved.get(value, value) for value, _ in arguments)
+    return f"func.call @{name}({given}, {items}) : ({', '.join(type_ for _, type_ in arguments)}, i64, i64, i64) -> ()"
+
+
+def call_all(name: str, arguments: list[tuple[str, str]], moved: dict[str, str], items: str) -> str:
+    """A call of what shares all ``items`` (how many, work of one) of the function ``name`` among threads."""
+    given = ", ".join(moved.get(value, value) for value, _ in arguments)
+    types = ", ".join(type_ for _, type_ in arguments)
+    return f"func.call @{threads.spread_name(name)}(%ctx, {items}, {given}) : (!llvm.ptr, i64, i64, {types}) -> ()"
+
+
+def _own(name: str, size: int) -> list[str]:
+    """``%name``: memory of the function's own."""
+    return [
+        f"%{name}_size = arith.constant {size} : i64",
+        f"%{name} = llvm.alloca %{name}_size x i8 {{alignment = {LINE_BYTES} : i64}} : (i64) -> !llvm.ptr",
+    ]
