@@ -101,8 +101,14 @@ class Engine:
         self._code = objects.Code(code, layout.ENTRY)
         self._messages = messages
         self._binder = InputBinder(lowered)
-        self._outputs = [(arrays.numpy_dtype(spec.dtype), len(spec.shape)) for spec in lowered.outputs]
-        self._result_words = [3 + 2 * rank for _, rank in self._outputs]
+        ranks = [len(spec.shape) for spec in lowered.outputs]
+        starts = [sum(3 + 2 * rank for rank in ranks[:position]) for position in range(len(ranks) + 1)]
+        self._result_words = starts[-1]
+        self._places = [
+            (start, start + 3 + rank, starts[-1] + position, arrays.numpy_dtype(spec.dtype))
+            for position, (start, rank, spec) in enumerate(zip(starts, ranks, lowered.outputs, strict=False))
+        ]
+        """Of each result: where its descriptor's words begin and end, which word tells if its memory is ours, its type."""
         self._narrow = [(index, NARROW[spec.element]) for index, spec in enumerate(lowered.outputs) if spec.element]
         self._weights: list[Array] | None = None
         self._weight_words: list[int] = []
@@ -111,7 +117,7 @@ class Engine:
         self._packed: list[Array] = []
         self._lock = threading.Lock()
         self._contexts: list[Context] = []
-        self._results = ResultMemory(len(self._outputs))
+        self._results = ResultMemory(len(self._places))
         weakref.finalize(self, self._results.close).atexit = False
         self._profile = profile
         self.threads = threads
@@ -160,7 +166,7 @@ class Engine:
         except IndexError:
             inputs = sum(1 + len(info.shape) for info in self.inputs)
             packed = [arrays.address_of(array) for array in self._packed]
-            made = Context(inputs, self._weight_words, sum(self._result_words), len(self._outputs), packed)
+            made = Context(inputs, self._weight_words, self._result_words, len(self._places), packed)
             made.set_word(layout.THREADS, self.threads)
             made.set_word(layout.WORTH, self.worth)
             made.set_word(layout.POOL, pool.pool_for(self.threads, self._code))
@@ -184,21 +190,19 @@ class Engine:
         raise refuse("O2M-X001", self._messages[index])
 
     def _collect(self, results: Sequence[int]) -> list[Array]:
-        owned = results[sum(self._result_words) :]
-        found: list[Array | None] = []
-        later: list[tuple[int, int, int, np.dtype[Any], tuple[int, ...]]] = []
-        start = 0
-        for position, ((dtype, rank), count) in enumerate(zip(self._outputs, self._result_words, strict=True)):
-            allocated, aligned, offset, *sizes = results[start : start + 3 + rank]
-            start += count
-            address = aligned + offset * dtype.itemsize
-            if owned[position]:
-                later.append((position, address, allocated, dtype, tuple(sizes)))
-                found.append(None)
-            else:
-                # An input, a weight, a constant, or the memory of an earlier output.
-                found.append(arrays.copied(address, dtype, tuple(sizes)))
+        found: list[Any] = [None] * len(self._places)
+        owned = []
+        for position, (start, end, flag, dtype) in enumerate(self._places):
+            if results[flag]:
+                owned.append(position)
+                continue
+            # An input, a weight, a constant, or the memory of another output.
+            address = results[start + 1] + results[start + 2] * dtype.itemsize
+            found[position] = arrays.copied(address, dtype, tuple(results[start + 3 : end]))
         # Only now: what was copied above may lie in the memory of these.
-        for position, address, block, dtype, shape in later:
-            found[position] = self._results.array(address, block, dtype, shape)
-        return [array for array in found if array is not None]
+        for position in owned:
+            start, end, _, dtype = self._places[position]
+            block, aligned, offset = results[start : start + 3]
+            address = aligned + offset * dtype.itemsize
+            found[position] = self._results.array(address, block, dtype, tuple(results[start + 3 : end]))
+        return found

@@ -67,7 +67,7 @@ OUT_OF_MEMORY = -1
 
 def allocation(block: int) -> int:
     """malloc's pointer of a block of memory."""
-    return int(ctypes.c_uint64.from_address(block + 8 * RAW).value)
+    return ctypes.c_uint64.from_address(block + 8 * RAW).value
 
 
 @dataclass(frozen=True)

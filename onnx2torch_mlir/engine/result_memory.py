@@ -40,6 +40,8 @@ class ResultMemory:
 
     def lend(self, context: int) -> None:
         """Put all blocks among the free ones of a context: what its call does not use of these it frees at its end."""
+        if not self._blocks:
+            return
         head = context + 8 * layout.FREE
         while (block := self._taken()) is not None:
             first = _word(head).value
