@@ -1,7 +1,7 @@
 """Tree ensembles: several walks down the trees at once, since each step of one waits for the last.
 
 Rows are taken in blocks: all rows of a block go down one tree, eight side by side, before the next tree is read. The rows that
-are left over go down many trees side by side. Either way a row meets its trees in order, so that sums are a plain loop's.
+are left over go down eight trees side by side. Either way a row meets its trees in order, so that sums are a plain loop's.
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ from onnx2torch_mlir.lowering.reduction import identity_of
 from onnx2torch_mlir.lowering.scalars import emit, scalar_body
 
 LANES = 8
-TREES = (32, 8, 1)
-"""Trees that a single row goes down side by side, and how many of those that are left. Most wait for memory, which has many
-more answers under way than a walk has steps; and one walk that is longer than others is met less often."""
 BLOCK = 128
 STEPS = 2
 """Steps between two looks at whether all have arrived."""
@@ -67,6 +64,7 @@ class _Ensemble:
             return ctx.loop(trees, [into], of_tree)
 
         scores = ctx.loop(whole, [scores], of_block, step=block)[0]
+        several = b.idx(self.form.trees // LANES * LANES)
 
         def of_row(row: ir.Value, into: ir.Value) -> list[ir.Value]:
             def of_trees(count: int) -> Callable[[ir.Value, ir.Value], list[ir.Value]]:
@@ -78,13 +76,8 @@ class _Ensemble:
 
                 return walk
 
-            done = 0
-            for count in TREES:
-                end = self.form.trees // count * count
-                if end > done:
-                    into = ctx.loop(b.idx(end), [into], of_trees(count), start=b.idx(done), step=b.idx(count))[0]
-                    done = end
-            return [into]
+            into = ctx.loop(several, [into], of_trees(LANES), step=lanes)[0]
+            return ctx.loop(trees, [into], of_trees(1), start=several)
 
         scores = ctx.loop(rows, [scores], of_row, start=whole)[0]
         return Operand(self.out.dtype, self.out.shape, scores)
