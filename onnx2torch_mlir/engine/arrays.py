@@ -29,6 +29,7 @@ _DTYPES: dict[torch.dtype, np.dtype[Any]] = {
     getattr(torch, name): np.dtype(kind) for name, kind in _BY_NAME.items() if hasattr(torch, name)
 }
 
+
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
     """The NumPy (or ml_dtypes) element type of ``dtype``; raises KeyError for one that has none."""
     return _DTYPES[dtype]

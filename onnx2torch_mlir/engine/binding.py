@@ -22,9 +22,9 @@ class _Expected:
 
     __slots__ = ("dtype", "is_plain", "rank", "spec")
 
-    def __init__(self, spec: TensorSpec, dtype: np.dtype[Any], rank: int) -> None:
-        self.spec, self.dtype, self.rank = spec, dtype, rank
-        self.is_plain = not spec.element and dtype != np.bool_
+    def __init__(self, spec: TensorSpec) -> None:
+        self.spec, self.dtype, self.rank = spec, array_dtype(spec), len(spec.shape)
+        self.is_plain = not spec.element and self.dtype != np.bool_
 
     def fits(self, array: Array) -> bool:
         """Whether native code can take an array as it is."""
@@ -38,7 +38,7 @@ class InputBinder:
         self._lowered = lowered
         self._names = [spec.name for spec in lowered.inputs]
         self._known = set(self._names)
-        self._expected = [_Expected(spec, array_dtype(spec), len(spec.shape)) for spec in lowered.inputs]
+        self._expected = [_Expected(spec) for spec in lowered.inputs]
         self._accepted: dict[tuple[tuple[int, ...], ...], None] = {}
 
     def bind(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:

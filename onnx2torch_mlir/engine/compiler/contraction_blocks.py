@@ -31,18 +31,15 @@ class Blocks:
         self.column_sizes = ["n", *([] if kind.packed else unpacked)]
         self.row_sizes = [f"m{letter}{i}" for i in range(kind.rows) for letter in ("n", "a", "c")]
 
-
     def arguments(self) -> list[tuple[str, str]]:
         """What blocks of one batch are computed from: names and types."""
         pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", *self.header)]
         sizes = words(["ms", "n", *self.row_sizes, *self.segments, "batch"])
         return [*pointers, ("%add", "i1"), *sizes, *zip(self.given, self.after, strict=True)]
 
-
     def arguments_of_columns(self) -> list[tuple[str, str]]:
         """What blocks of columns are packed and computed from: the same, how columns lie in memory, and where they go."""
         return [*self.arguments(), *words(self.column_sizes[1:]), ("%packed", "!llvm.ptr")]
-
 
     def _panel_bytes(self) -> list[str]:
         """``%far``: the bytes of a panel of packed columns."""
@@ -50,7 +47,6 @@ class Blocks:
             return header_word("%far", "%header", coded_columns.PANEL)
         lines = [f"%panel = arith.constant {self.unit.columns * _BYTES} : i64"]
         return [*lines, product("far", ["%panel", *(f"%kn{i}" for i in range(self.kind.segments))])]
-
 
     def count(self) -> list[str]:
         """``%blocks``, ``%high`` by ``%wide``: into which the result of one batch falls; ``%block_rows``, as even as they are.
@@ -76,7 +72,6 @@ class Blocks:
             "%wide = arith.ceildivsi %n, %block_columns : i64",
             "%blocks = arith.muli %high, %wide : i64",
         ]
-
 
     def blocks(self, name: str) -> str:
         """Blocks ``begin`` to ``end`` of the result of one batch."""
@@ -130,7 +125,6 @@ class Blocks:
             lines.append(f"func.call @{tail.name}({', '.join(given)}) : ({', '.join(types)}) -> ()")
         return "\n".join([*lines, "scf.yield %i : i64", "}", "return", "}"])
 
-
     def columns(self, name: str, blocks: str) -> str:
         """Blocks ``begin`` to ``end`` of columns of one batch: some are packed, then meet all rows while in the cache."""
         given = ["%there", "%b", "%far", *(f"%{name}" for name in self.column_sizes), "%first", "%last", "%worker"]
@@ -163,7 +157,6 @@ class Blocks:
                 "}",
             ]
         )
-
 
     def columns_at_once(self) -> list[str]:
         """``%at_once``: how many blocks of columns a thread packs at a time; ``%room_of_one``: their bytes."""
