@@ -1,7 +1,7 @@
 """Tree ensembles: several walks down the trees at once, since each step of one waits for the last.
 
 Rows are taken in blocks: all rows of a block go down one tree, eight side by side, before the next tree is read. The rows that
-are left over go down eight trees side by side. Either way a row meets its trees in order, so that sums are a plain loop's.
+are left over go down many trees side by side. Either way a row meets its trees in order, so that sums are a plain loop's.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from onnx2torch_mlir.lowering.reduction import identity_of
 from onnx2torch_mlir.lowering.scalars import emit, scalar_body
 
 LANES = 8
+TREES = (32, 8, 1)
+"""Trees that a single row goes down side by side, and how many of those that are left. Most of a walk is waiting for memory,
+which has many more answers under way than a walk has steps; and one walk that is longer than others is met less often."""
 BLOCK = 128
 STEPS = 2
 """Steps between two looks at whether all have arrived."""
@@ -55,29 +58,34 @@ class _Ensemble:
                 def of_rows(first: ir.Value, into: ir.Value) -> list[ir.Value]:
                     own = [b.same("arith.addi", first, b.idx(lane)) for lane in range(LANES)]
                     slots = self._arrive([(row, tree) for row in own], depth)
-                    for row, slot in zip(own, slots, strict=True):
-                        into = self._add(into, row, slot)
-                    return [into]
+                    return [self._add(into, list(zip(own, slots, strict=True)))]
 
                 return ctx.loop(end, [into], of_rows, start=start, step=lanes)
 
             return ctx.loop(trees, [into], of_tree)
 
         scores = ctx.loop(whole, [scores], of_block, step=block)[0]
-        several = b.idx(self.form.trees // LANES * LANES)
+        # Column by column, trees would not be met in order where a target stands in another column of each.
+        one_by_one = self.form.listed and self.tables.weights.shape[1] != 1
 
         def of_row(row: ir.Value, into: ir.Value) -> list[ir.Value]:
             def of_trees(count: int) -> Callable[[ir.Value, ir.Value], list[ir.Value]]:
                 def walk(first: ir.Value, into: ir.Value) -> list[ir.Value]:
                     own = [b.same("arith.addi", first, b.idx(lane)) for lane in range(count)]
-                    for slot in self._arrive([(row, tree) for tree in own], None):
-                        into = self._add(into, row, slot)
+                    arrived = [(row, slot) for slot in self._arrive([(row, tree) for tree in own], None)]
+                    for together in [[one] for one in arrived] if one_by_one else [arrived]:
+                        into = self._add(into, together)
                     return [into]
 
                 return walk
 
-            into = ctx.loop(several, [into], of_trees(LANES), step=lanes)[0]
-            return ctx.loop(trees, [into], of_trees(1), start=several)
+            done = 0
+            for count in (LANES, 1) if one_by_one else TREES:
+                end = self.form.trees // count * count
+                if end > done:
+                    into = ctx.loop(b.idx(end), [into], of_trees(count), start=b.idx(done), step=b.idx(count))[0]
+                    done = end
+            return [into]
 
         scores = ctx.loop(rows, [scores], of_row, start=whole)[0]
         return Operand(self.out.dtype, self.out.shape, scores)
@@ -150,15 +158,20 @@ class _Ensemble:
         count = b.select(none, b.idx(0), ctx.sizes.value(sets.shape[1]))
         return ctx.loop(count, [b.int_constant(0, b.i1)], look)[0]
 
-    def _add(self, into: ir.Value, row: ir.Value, slot: ir.Value) -> ir.Value:
-        """The scores with what the leaf at ``slot`` holds."""
+    def _add(self, into: ir.Value, arrived: Sequence[tuple[ir.Value, ir.Value]]) -> ir.Value:
+        """The scores with what the leaves hold that (row, slot) have arrived at: column by column of the leaves' weights.
+
+        One loop for all of them: bufferization takes twice as long for every loop behind another that hands on its tensor.
+        """
         ctx, b, t = self.ctx, self.b, self.tables
-        leaf = self._node(slot, LEAF)
+        leaves = [(row, self._node(slot, LEAF)) for row, slot in arrived]
 
         def one(i: ir.Value, into: ir.Value) -> list[ir.Value]:
-            target = i if t.targets is None else self._read(t.targets, [leaf, i])
-            known = b.make("tensor.extract", b.element(self.out.dtype), into, row, target)
-            new = emit(b, self.body, known, ctx.at(t.weights, [leaf, i]))
-            return [b.make("tensor.insert", into.type, new, into, row, target)]
+            for row, leaf in leaves:
+                target = i if t.targets is None else self._read(t.targets, [leaf, i])
+                known = b.make("tensor.extract", b.element(self.out.dtype), into, row, target)
+                new = emit(b, self.body, known, ctx.at(t.weights, [leaf, i]))
+                into = b.make("tensor.insert", into.type, new, into, row, target)
+            return [into]
 
         return ctx.loop(ctx.sizes.value(t.weights.shape[1]), [into], one)[0]
