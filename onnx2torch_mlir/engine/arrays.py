@@ -85,12 +85,12 @@ def from_anything(value: Any, dtype: torch.dtype) -> Array:
     return _bytes(memory).view(numpy_dtype(dtype)).reshape(tuple(tensor.shape))
 
 
-def copied(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """A new array with the dense elements at ``address``."""
+def window(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """An array over the dense elements at ``address``, which keeps nothing alive: to copy from."""
     count = dtype.itemsize * math.prod(shape)
     if not count:
         return np.empty(shape, dtype)
-    return np.ndarray(shape, dtype, (ctypes.c_uint8 * count).from_address(address)).copy()  # type: ignore[arg-type]
+    return np.ndarray(shape, dtype, (ctypes.c_uint8 * count).from_address(address))  # type: ignore[arg-type]
 
 
 def over(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[Array, object]:

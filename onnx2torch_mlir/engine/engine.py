@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
@@ -109,6 +110,10 @@ class Engine:
             for position, (start, rank, spec) in enumerate(zip(starts, ranks, lowered.outputs, strict=False))
         ]
         """Of each result: where its descriptor's words begin and end, which word tells if its memory is ours, its type."""
+        # Slices of arrays of ctypes take several times as long.
+        self._read_results = struct.Struct(f"{self._result_words + len(ranks)}q").unpack_from
+        self._input_words = sum(1 + len(spec.shape) for spec in lowered.inputs)
+        self._write_inputs = struct.Struct(f"{self._input_words}q").pack_into
         self._narrow = [(index, NARROW[spec.element]) for index, spec in enumerate(lowered.outputs) if spec.element]
         self._weights: list[Array] | None = None
         self._weight_words: list[int] = []
@@ -142,11 +147,11 @@ class Engine:
         words = arrays.arguments(bound)
         context = self._take_context()
         try:
-            context.packed[: len(words)] = words
+            self._write_inputs(context.packed, 0, *words)
             self._results.lend(context.address)
             if self._code.call(context.address, context.arguments):
                 self._fail(context.word(layout.ERROR))
-            found = self._collect(context.results[:])
+            found = self._collect(self._read_results(context.results))
         finally:
             self._contexts.append(context)
         for index, narrow in self._narrow:
@@ -164,9 +169,8 @@ class Engine:
         try:
             return self._contexts.pop()
         except IndexError:
-            inputs = sum(1 + len(info.shape) for info in self.inputs)
             packed = [arrays.address_of(array) for array in self._packed]
-            made = Context(inputs, self._weight_words, self._result_words, len(self._places), packed)
+            made = Context(self._input_words, self._weight_words, self._result_words, len(self._places), packed)
             made.set_word(layout.THREADS, self.threads)
             made.set_word(layout.WORTH, self.worth)
             made.set_word(layout.POOL, pool.pool_for(self.threads, self._code))
@@ -189,7 +193,7 @@ class Engine:
             raise refuse("O2M-X002", "there is not enough memory for an intermediate result", case="memory")
         raise refuse("O2M-X001", self._messages[index])
 
-    def _collect(self, results: Sequence[int]) -> list[Array]:
+    def _collect(self, results: tuple[int, ...]) -> list[Array]:
         found: list[Any] = [None] * len(self._places)
         owned = []
         for position, (start, end, flag, dtype) in enumerate(self._places):
@@ -198,11 +202,11 @@ class Engine:
                 continue
             # An input, a weight, a constant, or the memory of another output.
             address = results[start + 1] + results[start + 2] * dtype.itemsize
-            found[position] = arrays.copied(address, dtype, tuple(results[start + 3 : end]))
+            found[position] = arrays.window(address, dtype, results[start + 3 : end]).copy()
         # Only now: what was copied above may lie in the memory of these.
         for position in owned:
             start, end, _, dtype = self._places[position]
             block, aligned, offset = results[start : start + 3]
             address = aligned + offset * dtype.itemsize
-            found[position] = self._results.array(address, block, dtype, tuple(results[start + 3 : end]))
+            found[position] = self._results.array(address, block, dtype, results[start + 3 : end])
         return found

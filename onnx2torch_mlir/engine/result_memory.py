@@ -14,6 +14,7 @@ from onnx2torch_mlir.engine.arrays import Array
 
 _SMALL = 1 << 14
 """Results of up to this many bytes are copied: cheaper than an owner of their own."""
+_REMEMBERED = 64
 
 
 class ResultMemory:
@@ -27,11 +28,20 @@ class ResultMemory:
         """Without blocks yet; it keeps ``most`` of them."""
         self._most = most
         self._blocks: list[int] = []
+        self._windows: dict[tuple[int, int, tuple[int, ...]], Array] = {}
+        """Arrays over memory that small results lay in, by address, type and shape: malloc gives the same again. To make one
+        takes longer than to copy what is in it; they are read only while the memory is that of a result."""
 
     def array(self, address: int, block: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The dense elements at ``address`` in ``block``, which comes back when nothing uses them any more."""
         if dtype.itemsize * math.prod(shape) <= _SMALL:
-            result = arrays.copied(address, dtype, shape)
+            key = (address, dtype.num, shape)
+            window = self._windows.get(key)
+            if window is None:
+                if len(self._windows) >= _REMEMBERED:
+                    self._windows.clear()
+                window = self._windows[key] = arrays.window(address, dtype, shape)
+            result = window.copy()
             _free(block)
             return result
         result, memory = arrays.over(address, dtype, shape)
