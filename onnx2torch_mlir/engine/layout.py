@@ -80,6 +80,8 @@ class Packing:
     by side for each column, two of 16 bits or, where none is above ``largest``, four of 8 bits (integer_tile.py), and
     before each panel of those the sums of its columns; beyond the last there are zeros. With ``codes`` the weight is
     one of `derived.py`, packed as packed_codes.py does; all segments are one there, and batches count as one step each.
+    With ``windows`` the segments are the lines, columns and channels of windows of 3 by 3, packed as 16 batches of what
+    Winograd's F(2x2, 3x3) makes of them.
     """
 
     weight: int
@@ -92,12 +94,15 @@ class Packing:
     signed: bool = True
     codes: bool = False
     largest: int = 0
+    windows: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of a packed array of floats."""
         panels = -(-self.columns[0] // self.width)
         batches, segments = [n for n, _ in self.batches], [n for n, _ in self.segments]
+        if self.windows:
+            batches, segments = [16], segments[-1:]
         return (*batches, panels, *segments, self.width)
 
     @property

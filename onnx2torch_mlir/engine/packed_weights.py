@@ -48,8 +48,10 @@ def packed(weight: Array | Codes, packing: Packing) -> Array:
     view = as_strided(weight.reshape(-1)[packing.offset :], [n for n, _ in dims], [s * size for _, s in dims], writeable=False)
     if packing.zero is not None:
         return _integers(view, packing)
+    if packing.windows:
+        view = _transformed(view)
     result = _aligned(packing.shape, weight.dtype)
-    panels = np.moveaxis(result, len(packing.batches), -2)
+    panels = np.moveaxis(result, 1 if packing.windows else len(packing.batches), -2)
     full = count // packing.width
     whole = view[..., : full * packing.width]
     panels[..., :full, :] = whole.reshape(*whole.shape[:-1], full, packing.width)
@@ -57,6 +59,17 @@ def packed(weight: Array | Codes, packing: Packing) -> Array:
         panels[..., full, :rest] = view[..., full * packing.width :]
         panels[..., full, rest:] = 0
     return result
+
+
+_FILTER = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+"""The filter transform G of Winograd's F(2, 3)."""
+
+
+def _transformed(windows: Array) -> Array:
+    """Windows [3, 3, channels, columns] as Winograd's F(2x2, 3x3) multiplies them: [16, channels, columns]."""
+    lines = np.tensordot(_FILTER, windows, 1)
+    places = np.tensordot(_FILTER, lines, (1, 1))
+    return places.swapaxes(0, 1).astype(windows.dtype).reshape(16, *windows.shape[2:])
 
 
 def _integers(view: Array, packing: Packing) -> Array:

@@ -13,9 +13,17 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
-from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_tails, runtime, tail_code, threads
+from onnx2torch_mlir.engine.compiler import (
+    contraction_driver,
+    contraction_tails,
+    runtime,
+    tail_code,
+    threads,
+    winograd,
+    winograd_code,
+)
 from onnx2torch_mlir.engine.compiler.arguments import Weights
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind, Tail
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
@@ -34,18 +42,22 @@ class _Program:
     tails: contraction_tails.Tails
     nests: list[ir.Operation]
     """What has not been looked at yet."""
+    with_winograd: bool
     kinds: set[Kind] = field(default_factory=set)
+    winograd: set[Tail | None] = field(default_factory=set)
+    """The tails of convolutions that go by Winograd's algorithm."""
     has_narrow: bool = False
     """Whether the last columns of a contraction are known to fill one vector at most."""
 
 
-def replace(module: ir.Module, weights: Weights, tails: contraction_tails.Tails) -> None:
+def replace(module: ir.Module, weights: Weights, tails: contraction_tails.Tails, *, with_winograd: bool) -> None:
     """Let every contraction of @main call the driver; the functions of tails are added to ``tails``.
 
     The module holds @main on memrefs, with named operations generalized and arguments packed (arguments.py).
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    program = _Program(weights, tails, [operation for operation in nested(main) if operation.name == "linalg.generic"])
+    nests = [operation for operation in nested(main) if operation.name == "linalg.generic"]
+    program = _Program(weights, tails, nests, with_winograd)
     while program.nests:
         found = match(program.nests.pop(0))
         if found is not None:
@@ -53,7 +65,10 @@ def replace(module: ir.Module, weights: Weights, tails: contraction_tails.Tails)
     if program.kinds:
         unit = of_host()
         texts = [contraction_driver.functions_for(unit, program.kinds, (2, 1) if program.has_narrow else (2,))]
-        texts += {kind.tail.declaration for kind in program.kinds if kind.tail is not None}
+        if program.winograd:
+            texts.append(winograd_code.functions_for(unit, program.winograd))
+        after = {kind.tail for kind in program.kinds} | program.winograd
+        texts += sorted(tail.declaration for tail in after if tail is not None)
         declared = threads.SIGNATURES + runtime.SIGNATURES
         append(module, declared + "\n".join(texts))
 
@@ -103,6 +118,10 @@ def _emit(
     zeroed: bool,
 ) -> None:
     """The call of the driver at the insertion point."""
+    image = winograd.match(found, packing) if program.with_winograd and zeroed else None
+    if image is not None and packing is not None:
+        _emit_winograd(found, image, program, packing, tail)
+        return
     sizes = Sizes(found)
     if packing is None:
         right = address(found.value(found.right))
@@ -135,6 +154,17 @@ def _emit(
     out = left if tail is not None else address(found.value(2))
     given = [program.weights.context, left, right, out, flag, *words, *given_to_tail]
     func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), given)
+
+
+def _emit_winograd(
+    found: Contraction, image: winograd.Image, program: _Program, packing: Packing, tail: contraction_tails.Found | None
+) -> None:
+    """The call of what does a convolution by Winograd's algorithm at the insertion point."""
+    weights = program.weights.packed(winograd.packing_of(packing))
+    after, given = (None, []) if tail is None else tail_code.build(tail, program.tails, [BLOCK_COLUMNS])
+    program.winograd.add(after)
+    program.kinds.add(winograd_code.KIND)
+    winograd.call(found, image, (program.weights.context, weights), after, given)
 
 
 def _widths(found: Contraction, *, codes: bool) -> list[int]:

@@ -175,7 +175,7 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         marks = profiling.mark(module) if options.profile else None
         tails = contraction_tails.Tails(module)
         if options.enabled("contractions"):
-            contractions.replace(module, weights, tails)
+            contractions.replace(module, weights, tails, with_winograd=options.enabled("winograd"))
             integer_contractions.replace(module, weights, tails)
         if options.enabled("windows"):
             windows.replace(module, weights)

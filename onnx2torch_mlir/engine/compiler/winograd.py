@@ -1,0 +1,82 @@
+"""Which contractions are convolutions with windows of 3 by 3 that go by Winograd's algorithm (winograd_code.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+from onnx2torch_mlir.engine.compiler import winograd_code
+from onnx2torch_mlir.engine.compiler.contraction_kinds import Tail
+from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
+from onnx2torch_mlir.engine.compiler.loop_order import coefficient
+from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
+from onnx2torch_mlir.engine.layout import Packing
+
+_WINDOW = 3
+_LEAST_CHANNELS = 32
+"""Of the image and of the result: with fewer the additions cost more than the products that are saved."""
+_LEAST_PIXELS = 100
+"""Of all images: with fewer it takes longer to read the weights, of which there are 16 for 9, than to multiply them."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """The loops over images (None if there is one), lines and pixels of a line."""
+
+    images: int | None
+    y: int
+    x: int
+    depth: int
+
+
+def match(found: Contraction, packing: Packing | None) -> Image | None:
+    """The image whose convolution a contraction is, if that pays."""
+    if packing is None or packing.codes or found.batches or found.column is None or len(found.segments) != _WINDOW:
+        return None
+    if len(found.rows) not in (2, 3):
+        return None
+    *images, y, x = found.rows
+    ky, kx, depth = found.segments
+    if [found.fixed_length(dim) for dim in (ky, kx)] != [_WINDOW] * 2 or not _go_together(found, ((y, ky), (x, kx))):
+        return None
+    channels, columns = found.fixed_length(depth), found.fixed_length(found.column)
+    if channels is None or columns is None or min(channels, columns) < _LEAST_CHANNELS:
+        return None
+    pixels = 1
+    for dim in found.rows:
+        pixels *= found.fixed_length(dim) or _LEAST_PIXELS
+    return Image(images[0] if images else None, y, x, depth) if pixels >= _LEAST_PIXELS else None
+
+
+def _go_together(found: Contraction, pairs: tuple[tuple[int, int], ...]) -> bool:
+    """Whether each pair of loops moves the left operand by the same step: without stride or dilation."""
+    results = found.operands[found.left].map.results
+    return all(coefficient(axis, one) == coefficient(axis, other) for axis in results for one, other in pairs) and all(
+        sum(bool(coefficient(axis, one)) for axis in results) == 1 for one, _ in pairs
+    )
+
+
+def packing_of(packing: Packing) -> Packing:
+    """The weights of a match, transformed."""
+    return replace(packing, windows=True)
+
+
+def call(
+    found: Contraction, image: Image, weights: tuple[ir.Value, ir.Value], tail: Tail | None, given_to_tail: list[ir.Value]
+) -> None:
+    """A call at the insertion point; ``weights`` are the call's context and the packed weights."""
+    sizes = Sizes(found)
+    context, packed = weights
+    left = address(found.value(found.left))
+    out = left if tail is not None else address(found.value(2))
+    loops = (image.images, image.y, image.x)
+    counts = [sizes.number(1) if dim is None else sizes.count(dim) for dim in loops]
+    steps = [
+        sizes.number(0) if dim is None else sizes.step(operand, dim) for operand in (found.left, 2) for dim in loops
+    ]
+    assert found.column is not None
+    words = [*counts, *steps, sizes.count(image.depth), sizes.count(found.column)]
+    assert len(words) == len(winograd_code.arguments())
+    func.CallOp([], ir.FlatSymbolRefAttr.get(winograd_code.name(tail)), [context, left, packed, out, *words, *given_to_tail])
