@@ -15,7 +15,7 @@ from onnx2torch_mlir.core.dims import equation, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering.builder import Builder
-from onnx2torch_mlir.lowering.lowered import Check
+from onnx2torch_mlir.lowering.lowered import INDEPENDENT, Check
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.sizes import Sizes
 
@@ -150,12 +150,18 @@ class Context:
         *,
         start: ir.Value | None = None,
         step: ir.Value | None = None,
+        independent: bool = False,
     ) -> list[ir.Value]:
-        """``scf.for`` from ``start`` (0) to ``count`` by ``step`` (1); ``body(i, *carried)`` gives the next carried."""
+        """``scf.for`` from ``start`` (0) to ``count`` by ``step`` (1); ``body(i, *carried)`` gives the next carried.
+
+        ``independent`` turns read and write different elements of what they carry.
+        """
         lower = self.b.idx(0) if start is None else start
         by = self.b.idx(1) if step is None else step
         types = [v.type for v in carried]
         operation = self.b.op("scf.for", types, [lower, count, by, *carried], regions=1)
+        if independent:
+            operation.attributes[INDEPENDENT] = ir.UnitAttr.get()
         block = operation.regions[0].blocks.append(self.b.index, *types)
         with self.region(block):
             self.b.op("scf.yield", [], list(body(*block.arguments)))

@@ -10,6 +10,9 @@ import sympy
 
 from onnx2torch_mlir.core.signature import TensorSpec
 
+INDEPENDENT = "o2m.independent"
+"""The attribute of an ``scf.for`` whose turns may go side by side: each has elements of its own of what they carry."""
+
 NOT_POSITIVE = "o2m.not_positive"
 """The attribute of a function of one number, ``math.exp``, whose argument is at most 0, or NaN: shorter code will do."""
 

@@ -64,7 +64,7 @@ class _Ensemble:
 
             return ctx.loop(trees, [into], of_tree)
 
-        scores = ctx.loop(whole, [scores], of_block, step=block)[0]
+        scores = ctx.loop(whole, [scores], of_block, step=block, independent=True)[0]
         # Column by column, trees would not be met in order where a target stands in another column of each.
         one_by_one = self.form.listed and self.tables.weights.shape[1] != 1
 

@@ -27,6 +27,7 @@ from onnx2torch_mlir.engine.compiler import (
     destinations,
     floats,
     fusion,
+    independent_loops,
     integer_contractions,
     kernels,
     layout_casts,
@@ -179,7 +180,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
             integer_contractions.replace(module, weights, tails)
         if options.enabled("windows"):
             windows.replace(module, weights)
-        loops = turns.replace(module) if options.enabled("turns") else []
+        loops = independent_loops.replace(module)
+        loops += turns.replace(module) if options.enabled("turns") else []
         loops += rows.fuse(module) if options.enabled("rows") else []
         aliases = dict(tails.exclusive)
         outlined = kernels.outline(module, loops)
