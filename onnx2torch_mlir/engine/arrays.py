@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -65,7 +66,7 @@ def arguments(values: Sequence[Array]) -> list[int]:
     words: list[int] = []
     for value in values:
         words.append(address_of(value))
-        words.extend(value.shape)
+        words += value.shape
     return words
 
 
@@ -93,10 +94,29 @@ def window(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     return np.ndarray(shape, dtype, (ctypes.c_uint8 * count).from_address(address))  # type: ignore[arg-type]
 
 
-def over(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[Array, object]:
-    """An array over the dense elements at ``address``, and what ends when no array uses them any more."""
-    memory = (ctypes.c_uint8 * (dtype.itemsize * math.prod(shape))).from_address(address)
-    return _bytes(memory).view(dtype).reshape(shape), memory
+class Lent:
+    """Memory that an array lies in: ``give_back`` is called with ``block`` when no array uses it any more.
+
+    A mixin of arrays of bytes of ctypes. `weakref.finalize` would do the same and takes longer than a small kernel.
+    """
+
+    give_back: Callable[[int], None]
+    block: int
+
+    def __del__(self) -> None:
+        self.give_back(self.block)
+
+
+@functools.lru_cache(256)
+def _lent(count: int) -> Any:
+    return type("_Lent", (Lent, ctypes.c_uint8 * count), {"__slots__": ("block", "give_back")})
+
+
+def over(address: int, dtype: np.dtype[Any], shape: tuple[int, ...], give_back: Callable[[int], None], block: int) -> Array:
+    """An array over the dense elements at ``address``, at least one; see `Lent`."""
+    memory = _lent(dtype.itemsize * math.prod(shape)).from_address(address)
+    memory.give_back, memory.block = give_back, block
+    return np.ndarray(shape, dtype, memory)
 
 
 def _bytes(memory: ctypes.Array[ctypes.c_uint8]) -> Array:

@@ -11,7 +11,7 @@ import sympy
 from onnx2torch_mlir.core.narrow import NARROW, unpacked
 from onnx2torch_mlir.core.signature import Dim, TensorSpec
 from onnx2torch_mlir.diagnostics import refuse
-from onnx2torch_mlir.engine.arrays import Array, array_dtype, pointable
+from onnx2torch_mlir.engine.arrays import Array, address_of, array_dtype, pointable
 from onnx2torch_mlir.lowering.lowered import Lowered
 
 _REMEMBERED = 256
@@ -26,10 +26,6 @@ class _Expected:
         self.spec, self.dtype, self.rank = spec, array_dtype(spec), len(spec.shape)
         self.is_plain = not spec.element and self.dtype != np.bool_
 
-    def fits(self, array: Array) -> bool:
-        """Whether native code can take an array as it is."""
-        return self.is_plain and array.dtype == self.dtype and array.ndim == self.rank and array.flags.carray
-
 
 class InputBinder:
     """Checks the arrays of a call and brings them into the program's order."""
@@ -37,31 +33,46 @@ class InputBinder:
     def __init__(self, lowered: Lowered) -> None:
         self._lowered = lowered
         self._names = [spec.name for spec in lowered.inputs]
-        self._known = set(self._names)
         self._expected = [_Expected(spec) for spec in lowered.inputs]
         self._accepted: dict[tuple[tuple[int, ...], ...], None] = {}
 
-    def bind(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
-        """Dense arrays in the order of the program's inputs.
+    def bind(self, inputs: Mapping[str, Any] | Sequence[Any]) -> tuple[list[Array], list[int]]:
+        """Dense arrays in the order of the program's inputs, and their words (arrays.arguments).
 
         Raises `Refusal` O2M-U003 for a wrong name, dtype, rank or size, O2M-X001 for sizes that contradict the model.
         """
-        # The usual case first: this is done in every call, of programs that take microseconds too.
-        if type(inputs) is dict and inputs.keys() == self._known:
-            values: Sequence[Any] = [inputs[name] for name in self._names]
-        else:
+        # The usual case first, and all in one loop: this is done in every call, of programs that take microseconds too, and
+        # what Python needs for it is no longer in the cache after others.
+        names = self._names
+        try:
+            is_usual = type(inputs) is dict and len(inputs) == len(names)
+            values = [inputs[name] for name in names] if is_usual else self._ordered(inputs)  # type: ignore[call-overload]
+        except KeyError:
             values = self._ordered(inputs)
-        arrays = [
-            value if type(value) is np.ndarray and expected.fits(value) else self._array(value, expected)
-            for value, expected in zip(values, self._expected, strict=True)
-        ]
-        shapes = tuple([array.shape for array in arrays])
-        if shapes not in self._accepted:
-            self._check_sizes(shapes)
+        bound: list[Array] = []
+        words: list[int] = []
+        shapes = []
+        for value, expected in zip(values, self._expected, strict=True):
+            if not (
+                type(value) is np.ndarray
+                and expected.is_plain
+                and value.dtype == expected.dtype
+                and value.ndim == expected.rank
+                and value.flags.carray
+            ):
+                value = self._array(value, expected)
+            bound.append(value)
+            shape = value.shape
+            shapes.append(shape)
+            words.append(address_of(value))
+            words += shape
+        accepted = tuple(shapes)
+        if accepted not in self._accepted:
+            self._check_sizes(accepted)
             if len(self._accepted) >= _REMEMBERED:
                 self._accepted.clear()
-            self._accepted[shapes] = None
-        return arrays
+            self._accepted[accepted] = None
+        return bound, words
 
     def _ordered(self, inputs: Mapping[str, Any] | Sequence[Any]) -> Sequence[Any]:
         names = self._names

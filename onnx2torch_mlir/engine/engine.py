@@ -141,10 +141,10 @@ class Engine:
         O2M-U003 for inputs that do not fit, O2M-X001 if the sizes or values contradict what the model requires,
         O2M-X002 if memory runs out.
         """
-        bound = self._binder.bind(inputs)
+        # Arrays that were made for the call live until its end.
+        _bound, words = self._binder.bind(inputs)
         if self._weights is None:
             self._load_weights()
-        words = arrays.arguments(bound)
         context = self._take_context()
         try:
             self._write_inputs(context.packed, 0, *words)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import weakref
 from typing import Any
 
 import numpy as np
@@ -44,9 +43,7 @@ class ResultMemory:
             result = window.copy()
             _free(block)
             return result
-        result, memory = arrays.over(address, dtype, shape)
-        weakref.finalize(memory, self._give_back, block).atexit = False
-        return result
+        return arrays.over(address, dtype, shape, self._give_back, block)
 
     def lend(self, context: int) -> None:
         """Put all blocks among the free ones of a context: what its call does not use of these it frees at its end."""
