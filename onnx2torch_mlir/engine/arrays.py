@@ -53,12 +53,14 @@ def pointable(array: Array) -> Array:
 
 def address_of(array: Array) -> int:
     """Where the elements of a dense array begin; ``array.ctypes.data`` takes as long as a small kernel."""
-    if array.flags.writeable and array.size:
-        try:
-            return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
-        except (TypeError, ValueError):  # an element type that Python's buffers do not know
-            pass
-    return array.ctypes.data
+    try:
+        return _address(_buffer(array))
+    except (TypeError, ValueError):  # no elements, read-only, or an element type that Python's buffers do not know
+        return array.ctypes.data
+
+
+_address: Callable[[Any], int] = ctypes.addressof
+_buffer: Callable[[Any], Any] = ctypes.c_char.from_buffer
 
 
 def arguments(values: Sequence[Array]) -> list[int]:
@@ -128,6 +130,5 @@ _libc.free.argtypes = [ctypes.c_void_p]
 _libc.free.restype = None
 
 
-def free(allocation: int) -> None:
-    """Give memory of malloc back."""
-    _libc.free(allocation)
+free: Callable[[int], None] = _libc.free
+"""Gives memory of malloc back."""
