@@ -72,8 +72,11 @@ def arguments(values: Sequence[Array]) -> list[int]:
     return words
 
 
-def from_anything(value: Any, dtype: torch.dtype) -> Array:
-    """A weight's contents (torch tensor or array) as a dense array without copying, where that is possible."""
+def from_anything(value: Any, dtype: torch.dtype, *, aligned: bool = True) -> Array:
+    """A weight's contents (torch tensor or array) as a dense array without copying, where that is possible.
+
+    In a model's file weights may lie anywhere; NumPy reads what is not ``aligned`` too, native code does not.
+    """
     if not isinstance(value, torch.Tensor):
         return pointable(np.asarray(value))
     tensor = value.detach().resolve_conj().resolve_neg().contiguous()
@@ -81,7 +84,7 @@ def from_anything(value: Any, dtype: torch.dtype) -> Array:
         raise ValueError(f"is {tensor.dtype} on {tensor.device}, declared {dtype}")
     if tensor.numel() == 0:
         return np.empty(tuple(tensor.shape), numpy_dtype(dtype))
-    if tensor.data_ptr() % tensor.element_size():
+    if aligned and tensor.data_ptr() % tensor.element_size():
         tensor = tensor.clone()
     memory = (ctypes.c_uint8 * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr())
     memory._tensor = tensor  # type: ignore[attr-defined]  # The view must not outlive what it looks at.

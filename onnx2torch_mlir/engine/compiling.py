@@ -52,6 +52,7 @@ def compile(
         entry["messages"],
         packings,
         entry["derived"],
+        read=entry["weights"],
         threads=allowed,
         profile=tables,
         seconds=entry["seconds"],

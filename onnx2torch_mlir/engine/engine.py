@@ -6,7 +6,7 @@ import ctypes
 import struct
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +19,10 @@ from onnx2torch_mlir.engine import arrays, layout, objects, pool
 from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.engine.binding import InputBinder, dim_text
 from onnx2torch_mlir.engine.derived import Derived
-from onnx2torch_mlir.engine.packed_weights import prepared
+from onnx2torch_mlir.engine.packed_weights import absent, prepared
 from onnx2torch_mlir.engine.profiling import EngineProfile
 from onnx2torch_mlir.engine.result_memory import ResultMemory
-from onnx2torch_mlir.engine.weights import loaded
+from onnx2torch_mlir.engine.weights import OnDemand, loaded
 from onnx2torch_mlir.lowering.lowered import Lowered
 
 
@@ -88,6 +88,7 @@ class Engine:
         packings: Sequence[layout.Packing] = (),
         derived: Sequence[Derived] = (),
         *,
+        read: Collection[int] | None = None,
         threads: int = 1,
         profile: EngineProfile | None = None,
         seconds: Mapping[str, float] | None = None,
@@ -95,7 +96,8 @@ class Engine:
         """Load ``code`` (see `onnx2torch_mlir.engine.compile`); ``messages`` are those of the assertions.
 
         ``packings`` says which weights the code finds packed, in its order; ``derived``, which are computed from others after
-        these: their shapes, whether the code reads them as they are, and the steps (derived.py). A call uses at most
+        these: their shapes, whether the code reads them as they are, and the steps (derived.py); ``read``, the numbers of
+        the weights that it reads as they are, by default all. A call uses at most
         ``threads``; ``profile`` holds the times of code with clocks.
         """
         self._lowered = lowered
@@ -119,6 +121,7 @@ class Engine:
         self._weight_words: list[int] = []
         self._packings = packings
         self._derived = derived
+        self._read = range(len(lowered.weights)) if read is None else frozenset(read)
         self._packed: list[Array] = []
         self._lock = threading.Lock()
         self._contexts: list[Context] = []
@@ -182,8 +185,12 @@ class Engine:
         with self._lock:
             if self._weights is not None:
                 return
-            weights = [loaded(weight) for weight in self._lowered.weights]
-            computed, self._packed = prepared(weights, self._packings, self._derived)
+            given = self._lowered.weights
+            computed, self._packed = prepared(OnDemand(given), self._packings, self._derived)
+            weights = [
+                loaded(one) if number in self._read else absent(one.spec.shape, arrays.numpy_dtype(one.spec.dtype))
+                for number, one in enumerate(given)
+            ]
             weights += computed
             self._weight_words = arrays.arguments(weights)
             self._weights = weights

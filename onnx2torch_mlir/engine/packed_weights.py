@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from onnx2torch_mlir.engine.arrays import Array
-from onnx2torch_mlir.engine.derived import Codes, Derived, evaluated
+from onnx2torch_mlir.engine.derived import Codes, Derived, Weights, evaluated
 from onnx2torch_mlir.engine.layout import INTEGERS_HEADER, Packing
 from onnx2torch_mlir.engine.packed_codes import packed_codes
 
 
 def prepared(
-    weights: Sequence[Array], packings: Sequence[Packing], derived: Sequence[Derived]
+    weights: Weights, packings: Sequence[Packing], derived: Sequence[Derived]
 ) -> tuple[list[Array], list[Array]]:
     """The weights that are computed from ``weights``, and all that ``packings`` ask for.
 
@@ -27,9 +28,13 @@ def prepared(
     for number, (shape, is_read, steps) in enumerate(derived, own):
         value = evaluated(steps, weights)
         result |= {i: packed(value, packing) for i, packing in enumerate(packings) if packing.weight == number}
-        nothing = as_strided(np.zeros(1, np.float32), shape, [0] * len(shape), writeable=False)
-        computed.append(as_floats(value) if is_read else nothing)
+        computed.append(as_floats(value) if is_read else absent(shape, np.dtype(np.float32)))
     return computed, [result[position] for position in range(len(packings))]
+
+
+def absent(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """What stands for an array of which only the sizes are read."""
+    return as_strided(np.zeros(1, dtype), shape, [0] * len(shape), writeable=False)
 
 
 def as_floats(value: Array | Codes) -> Array:

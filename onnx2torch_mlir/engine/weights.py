@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine import arrays
 from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.lowering.lowered import Weight
 
 
-def loaded(weight: Weight) -> Array:
-    """A dense array, without copying where that is possible; raises `Refusal` O2M-X002 if it is not what is declared."""
+def loaded(weight: Weight, *, aligned: bool = True) -> Array:
+    """A dense array, without copying where that is possible; raises `Refusal` O2M-X002 if it is not what is declared.
+
+    Native code reads only what is ``aligned``.
+    """
     case = f"weight {weight.name}"
     try:
-        array = arrays.from_anything(weight.array() if callable(weight.array) else weight.array, weight.spec.dtype)
+        contents = weight.array() if callable(weight.array) else weight.array
+        array = arrays.from_anything(contents, weight.spec.dtype, aligned=aligned)
     except ValueError as error:
         raise refuse("O2M-X002", f"{case} {error}", case=case) from None
     if array.dtype != arrays.numpy_dtype(weight.spec.dtype) or array.shape != tuple(weight.spec.shape):
         raise refuse("O2M-X002", f"{case} is {array.dtype}{list(array.shape)}, declared {weight.spec}", case=case)
     return array
+
+
+class OnDemand(Mapping[int, Array]):
+    """Weights by number, to be packed: each is loaded when it is asked for, wherever it lies, and not kept."""
+
+    def __init__(self, weights: Sequence[Weight]) -> None:
+        self._weights = weights
+
+    def __getitem__(self, number: int) -> Array:
+        return loaded(self._weights[number], aligned=False)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self._weights)))
+
+    def __len__(self) -> int:
+        return len(self._weights)

@@ -310,3 +310,28 @@ def test_package_import_is_light():
     script = "import sys, onnx2torch_mlir.engine; print(sorted({'torch', 'torch_mlir', 'llvmlite'} & set(sys.modules)))"
     output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ)
     assert output.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_weights_that_lie_anywhere(is_read):
+    """Those that are only packed are neither copied to be aligned nor kept."""
+    numbers = np.random.default_rng(0).standard_normal((40, 48)).astype("f")
+    memory = bytearray(b"\0" + numbers.tobytes())
+    weight = torch.frombuffer(memory, dtype=f32, offset=1).reshape(40, 48)
+    assert weight.data_ptr() % 4
+    body = """
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x48xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<8x48xf32>) -> tensor<8x48xf32>
+  %r = linalg.matmul ins(%a0, %a1 : tensor<8x40xf32>, tensor<40x48xf32>) outs(%f : tensor<8x48xf32>) -> tensor<8x48xf32>
+"""
+    outputs = [(f32, (8, 48)), (f32, (40, 48))][: 1 + is_read]
+    body += f"  return {'%r, %a1' if is_read else '%r'} : {', '.join(programs.tensor(*output) for output in outputs)}"
+    made = programs.lowered(body, [(f32, (8, 40))], outputs, weights=[(weight, f32, (40, 48))])
+    code = engine.compile(made)
+    x = np.random.default_rng(1).standard_normal((8, 40)).astype("f")
+    found, *more = code.run([x])
+    np.testing.assert_allclose(found, x @ numbers, rtol=1e-4, atol=1e-5)
+    assert all(np.array_equal(one, numbers) for one in more)
+    if code._packed:
+        assert bool(code._weights[0].strides[0]) == is_read

@@ -73,7 +73,7 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
     Returns ``object`` (the object file), ``messages`` (of the assertions, by number), ``results`` (the rank of each
     result), ``packings`` (the fields of each `Packing`), ``derived`` (for each weight that is computed from others its shape,
     whether the code reads it as it is, and its steps), ``sites`` (the nodes with clocks, by number), ``seconds`` (by
-    stage) and, with ``interface``, ``weights`` (the numbers of those that are read unpacked too). Raises `Refusal` O2M-M001
+    stage) and ``weights`` (the numbers of those that are read unpacked too). Raises `Refusal` O2M-M001
     with the diagnostics of the pass that failed.
     """
     objects.assume(options.host)
@@ -94,7 +94,7 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
             lower_to_llvm.finish(module, found.aliases, found.words, [3 + 2 * rank for rank in ranks])
             if interface is not None:
                 interface = interface.with_weights(found.derived)
-            read = c_functions.weights_read(module, interface) if interface is not None else []
+            read = c_functions.weights_read(module, interface) if interface is not None else found.read
             if interface is not None:
                 c_functions.append(module, interface, found.messages, len(found.packings))
             if not module.operation.verify():
@@ -127,6 +127,8 @@ class _Loops:
     packings: list[Packing]
     sites: list[str]
     derived: list[Derived]
+    read: list[int]
+    """The numbers of the weights that are read as they are, too."""
 
 
 def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnostics, times: Times) -> _Loops:
@@ -198,7 +200,9 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         (shape, read is None or place in read, steps)
         for (shape, steps), place in zip(derived, places[len(places) - 1 - len(derived) : -1], strict=True)
     ]
-    return _Loops(messages, aliases, places[-1], weights.packings, sites, made)
+    own = places[options.inputs : len(places) - 1 - len(derived)]
+    plain = [number for number, place in enumerate(own) if read is None or place in read]
+    return _Loops(messages, aliases, places[-1], weights.packings, sites, made, plain)
 
 
 def _protect_arguments(module: ir.Module) -> None:
