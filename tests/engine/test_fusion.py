@@ -164,6 +164,24 @@ def test_a_product_reads_what_was_transposed_where_it_was(x):
     assert np.array_equal(turned, x.T)
 
 
+def test_a_product_reads_what_was_transposed_before_a_dim_of_size_1_was_left_out(x):
+    """As the keys of a single batch."""
+    one = "tensor<1x?x?xf32>"
+    body = f"""{SIZES}
+  %x1 = tensor.expand_shape %a0 [[0, 1], [2]] output_shape [1, %n, %m] : {X} into {one}
+  %e1 = tensor.empty(%m, %n) : {one}
+  %t = linalg.generic {{indexing_maps = [affine_map<(b, i, j) -> (b, j, i)>, affine_map<(b, i, j) -> (b, i, j)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}} ins(%x1 : {one}) outs(%e1 : {one}) {{
+  ^bb0(%u: f32, %o: f32):
+    linalg.yield %u : f32
+  }} -> {one}
+  %c = tensor.collapse_shape %t [[0, 1], [2]] : {one} into {X}"""
+    body += squares("%n") + PRODUCT.format(right="%c") + f"\nreturn %p : {X}"
+    outputs = ((f32, (N, N)),)
+    assert nests(body, outputs) == 1
+    np.testing.assert_allclose(result(body, x, outputs)[0], x @ x.T, rtol=1e-5, atol=1e-6)
+
+
 def test_a_product_reads_what_was_expanded_where_it_was(x):
     row = np.random.default_rng(1).standard_normal(x.shape[1]).astype("f")
     inputs = [(f32, (N, M)), (f32, (M,))]

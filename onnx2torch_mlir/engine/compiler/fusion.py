@@ -103,6 +103,8 @@ def _read_before(consumer: ir.Operation, position: int) -> bool:
     """Read operand ``position`` from what its producer moves; whether there was such a producer."""
     value = consumer.operands[position]
     producer = made_by(value)
+    if producer is not None and producer.name == "tensor.collapse_shape":
+        return _read_before_collapse(consumer, position, producer)
     if producer is None or not _only_moves(producer):
         return False
     maps = _maps(consumer)
@@ -115,6 +117,39 @@ def _read_before(consumer: ir.Operation, position: int) -> bool:
     if not list(value.uses):
         producer.erase()
     return True
+
+
+def _read_before_collapse(consumer: ir.Operation, position: int, collapse: ir.Operation) -> bool:
+    """The same where dims of size 1 were left out after a move."""
+    value, source = collapse.results[0], collapse.operands[0]
+    mover = made_by(source)
+    places = _long_places(collapse)
+    if mover is None or not _only_moves(mover) or places is None:
+        return False
+    maps = _maps(consumer)
+    read = maps[position]
+    indices = [ir.AffineExpr.get_constant(0)] * ir.RankedTensorType(source.type).rank
+    for place, index in zip(places, read.results, strict=True):
+        indices[place] = index
+    maps[position] = ir.AffineMap.get(read.n_dims, read.n_symbols, indices)
+    consumer.operands[position] = source
+    consumer.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps])
+    if not list(value.uses):
+        collapse.erase()
+    return True
+
+
+def _long_places(collapse: ir.Operation) -> list[int] | None:
+    """For each dim of the result the dim that it was, if all others are of the static size 1."""
+    type_ = ir.RankedTensorType(collapse.operands[0].type)
+    places = []
+    for group in ir.ArrayAttr(collapse.attributes["reassociation"]):
+        dims = [ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)]
+        long = [dim for dim in dims if type_.is_dynamic_dim(dim) or type_.shape[dim] != 1]
+        if len(long) > 1:
+            return None
+        places.append(long[0] if long else dims[-1])
+    return places
 
 
 def _only_moves(producer: ir.Operation) -> bool:
