@@ -168,10 +168,10 @@ def test_a_product_reads_what_was_transposed_before_a_dim_of_size_1_was_left_out
     """As the keys of a single batch."""
     one = "tensor<1x?x?xf32>"
     body = f"""{SIZES}
-  %x1 = tensor.expand_shape %a0 [[0, 1], [2]] output_shape [1, %n, %m] : {X} into {one}
+  %batched = tensor.expand_shape %a0 [[0, 1], [2]] output_shape [1, %n, %m] : {X} into {one}
   %e1 = tensor.empty(%m, %n) : {one}
   %t = linalg.generic {{indexing_maps = [affine_map<(b, i, j) -> (b, j, i)>, affine_map<(b, i, j) -> (b, i, j)>],
-      iterator_types = ["parallel", "parallel", "parallel"]}} ins(%x1 : {one}) outs(%e1 : {one}) {{
+      iterator_types = ["parallel", "parallel", "parallel"]}} ins(%batched : {one}) outs(%e1 : {one}) {{
   ^bb0(%u: f32, %o: f32):
     linalg.yield %u : f32
   }} -> {one}
