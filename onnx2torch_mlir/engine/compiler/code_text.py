@@ -18,6 +18,21 @@ def words(names: Sequence[str]) -> list[tuple[str, str]]:
     return [(f"%{name}", "i64") for name in names]
 
 
+def constants(**numbers: int) -> list[str]:
+    """Constants of type i64, each with its ``%name``."""
+    return [f"%{name} = arith.constant {number} : i64" for name, number in numbers.items()]
+
+
+def called(function: str, given: list[tuple[str, str]]) -> str:
+    """A call of a function without results: names and types of what it is given."""
+    return f"func.call @{function}({', '.join(v for v, _ in given)}) : ({', '.join(t for _, t in given)}) -> ()"
+
+
+def bytes_behind(target: str, base: str, offset: str) -> str:
+    """``target``: a pointer so many bytes behind another."""
+    return f"{target} = llvm.getelementptr {base}[{offset}] : (!llvm.ptr, i64) -> !llvm.ptr, i8"
+
+
 def product(name: str, factors: Sequence[str]) -> str:
     """``%name``, the product of values of type i64; ``%one`` has to be there."""
     lines, found = [], "%one"

@@ -73,9 +73,7 @@ def call(
     out = left if tail is not None else address(found.value(2))
     loops = (image.images, image.y, image.x)
     counts = [sizes.number(1) if dim is None else sizes.count(dim) for dim in loops]
-    steps = [
-        sizes.number(0) if dim is None else sizes.step(operand, dim) for operand in (found.left, 2) for dim in loops
-    ]
+    steps = [sizes.number(0) if dim is None else sizes.step(operand, dim) for operand in (found.left, 2) for dim in loops]
     assert found.column is not None
     words = [*counts, *steps, sizes.count(image.depth), sizes.count(found.column)]
     assert len(words) == len(winograd_code.arguments())

@@ -9,14 +9,12 @@ Tiles go in blocks, so that all of this stays in the second-level cache; where t
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import contraction_panels, row_tables, threads
-from onnx2torch_mlir.engine.compiler.code_text import declared, words
+from onnx2torch_mlir.engine.compiler import contraction_panels, row_tables, threads, winograd_transforms
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind, Tail
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+from onnx2torch_mlir.engine.compiler.winograd_transforms import PLACES, ROW_BYTES, SIDE
 
-PLACES = 16
-"""Pixels of a tile."""
-_SIDE = 4
 KIND = Kind(batches=0, rows=1, segments=1, unpacked=0)
 """Of the contractions that it consists of: these have the functions that it calls."""
 
@@ -24,7 +22,6 @@ _MOST_TILES = 64
 """Of a block; with fewer the weights are read too often, with more the tiles come from farther away."""
 _ITEMS_FOR_EACH = 4
 _BYTES = 4
-_ROW_BYTES = BLOCK_COLUMNS * _BYTES
 _PAGE, _APART = 4096, 320
 """Places of a tile lie a page and 5 lines apart: at the same place of each page they would share few lines of the cache."""
 
@@ -45,7 +42,7 @@ def arguments() -> tuple[str, ...]:
 
 def functions_for(unit: VectorUnit, tails: set[Tail | None]) -> str:
     """The texts of the functions for ``tails`` and of what only they call."""
-    texts = [_transform(unit), _results(unit)]
+    texts = [winograd_transforms.tiles(unit), winograd_transforms.results(unit)]
     for tail in sorted(tails, key=str):
         types = [type_ for _, type_ in _of_items(tail)]
         texts += [_items(unit, tail), threads.spread(_items_name(tail), types), _entry(tail)]
@@ -66,15 +63,6 @@ def _of_items(tail: Tail | None) -> list[tuple[str, str]]:
     return [*pointers, *words(_SHARED), *_given(tail)]
 
 
-def _on(target: str, base: str, offset: str) -> str:
-    """``target``: a pointer so many bytes behind another."""
-    return f"{target} = llvm.getelementptr {base}[{offset}] : (!llvm.ptr, i64) -> !llvm.ptr, i8"
-
-
-def _constants(**numbers: int) -> list[str]:
-    return [f"%{name} = arith.constant {number} : i64" for name, number in numbers.items()]
-
-
 def _entry(tail: Tail | None) -> str:
     """The function that programs call."""
     pointers = [(f"%{pointer}", "!llvm.ptr") for pointer in ("ctx", "a", "u", "c")]
@@ -82,8 +70,8 @@ def _entry(tail: Tail | None) -> str:
     return "\n".join(
         [
             f"func.func private @{name(tail)}({declared([*pointers, *words(_IMAGE), *_given(tail)])}) {{",
-            *_constants(one=1, two=2, most=_MOST_TILES, row=_ROW_BYTES, more=_LINES_OF_ROOM),
-            *_constants(wide=BLOCK_COLUMNS, page=_PAGE, apart=_APART, places=PLACES, each=_ITEMS_FOR_EACH, number=_BYTES),
+            *constants(one=1, two=2, most=_MOST_TILES, row=ROW_BYTES, more=_LINES_OF_ROOM),
+            *constants(wide=BLOCK_COLUMNS, page=_PAGE, apart=_APART, places=PLACES, each=_ITEMS_FOR_EACH, number=_BYTES),
             "%threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64",
             "%tiles_high = arith.ceildivsi %h, %two : i64",
             "%tiles_wide = arith.ceildivsi %w, %two : i64",
@@ -127,7 +115,7 @@ def _entry(tail: Tail | None) -> str:
     )
 
 
-_LINES_OF_ROOM = row_tables.ENTRY_BYTES + _SIDE * _ROW_BYTES
+_LINES_OF_ROOM = row_tables.ENTRY_BYTES + SIDE * ROW_BYTES
 """Bytes that a thread needs for each tile besides the transformed ones."""
 
 
@@ -146,26 +134,26 @@ def _items(unit: VectorUnit, tail: Tail | None) -> str:
     panels = [("%vb", "!llvm.ptr"), ("%table", "!llvm.ptr"), ("%count", "i64"), ("%ub", "!llvm.ptr"), ("%nh", "i64")]
     panels += [("%mb", "!llvm.ptr"), ("%no", "i1"), ("%depth", "i64")]
     transform = [(pointer, "!llvm.ptr") for pointer in ("%a", "%nothing", "%rooms_own")]
-    transform += words(["first", "count", *_TRANSFORM])
+    transform += words(["first", "count", *winograd_transforms.SIZES])
     return "\n".join(
         [
             f"func.func private @{_items_name(tail)}({declared(_of_items(tail))}, {threads.RANGE}) {{",
-            *_constants(none=0, one=1, two=2, places=PLACES, number=_BYTES, wide=BLOCK_COLUMNS, row=_ROW_BYTES),
-            *_constants(entry=row_tables.ENTRY_BYTES, far_panels=BLOCK_COLUMNS // unit.columns, width=unit.columns),
+            *constants(none=0, one=1, two=2, places=PLACES, number=_BYTES, wide=BLOCK_COLUMNS, row=ROW_BYTES),
+            *constants(entry=row_tables.ENTRY_BYTES, far_panels=BLOCK_COLUMNS // unit.columns, width=unit.columns),
             "%no = arith.constant false",
             "%zero = arith.constant 0 : i8",
             "%before = arith.muli %worker, %room : i64",
-            _on("%rooms_own", "%rooms", "%before"),
+            bytes_behind("%rooms_own", "%rooms", "%before"),
             "%tiles_bytes = arith.muli %plane, %places : i64",
-            _on("%m", "%rooms_own", "%tiles_bytes"),
+            bytes_behind("%m", "%rooms_own", "%tiles_bytes"),
             "%sums_bytes = arith.muli %sums_plane, %places : i64",
-            _on("%sums", "%m", "%sums_bytes"),
+            bytes_behind("%sums", "%m", "%sums_bytes"),
             "%two_rows = arith.muli %row, %two : i64",
             "%line = arith.muli %size, %two_rows : i64",
             "%lines = arith.muli %line, %two : i64",
-            _on("%table", "%sums", "%lines"),
+            bytes_behind("%table", "%sums", "%lines"),
             "%table_bytes = arith.muli %size, %entry : i64",
-            _on("%nothing", "%table", "%table_bytes"),
+            bytes_behind("%nothing", "%table", "%table_bytes"),
             "%depth_bytes = arith.muli %depth, %number : i64",
             '"llvm.intr.memset"(%nothing, %zero, %depth_bytes) <{isVolatile = false}> : (!llvm.ptr, i8, i64) -> ()',
             "%far = arith.muli %depth_bytes, %width : i64",
@@ -183,7 +171,7 @@ def _items(unit: VectorUnit, tail: Tail | None) -> str:
             *(f"%m{i}0 = arith.addi %{of}, %none : i64" for i, of in (("n", "count"), ("a", "depth_bytes"), ("c", "row"))),
             "%is_new = arith.cmpi ne, %block, %known : i64",
             "scf.if %is_new {",
-            _called("o2m_winograd_tiles", transform),
+            called(winograd_transforms.TILES, transform),
             row_tables.write("m", 1, ("ma", "mc"), ("%table", "%none", "%count")),
             "}",
             "%group_low = arith.muli %group, %blocks_wide : i64",
@@ -195,15 +183,15 @@ def _items(unit: VectorUnit, tail: Tail | None) -> str:
             "%left = arith.subi %across, %column : i64",
             "%nh = arith.minsi %left, %wide : i64",
             "%fj = arith.muli %j, %far_block : i64",
-            _on("%uj", "%u", "%fj"),
+            bytes_behind("%uj", "%u", "%fj"),
             "scf.for %place = %none to %places step %one : i64 {",
             "%fv = arith.muli %place, %plane : i64",
             "%fu = arith.muli %place, %place_bytes : i64",
             "%fm = arith.muli %place, %sums_plane : i64",
-            _on("%vb", "%rooms_own", "%fv"),
-            _on("%ub", "%uj", "%fu"),
-            _on("%mb", "%m", "%fm"),
-            _called(contraction_panels.panels_name(1, None), panels),
+            bytes_behind("%vb", "%rooms_own", "%fv"),
+            bytes_behind("%ub", "%uj", "%fu"),
+            bytes_behind("%mb", "%m", "%fm"),
+            called(contraction_panels.panels_name(1, None), panels),
             "}",
             *_runs(tail),
             "}",
@@ -231,8 +219,8 @@ def _runs(tail: Tail | None) -> list[str]:
         "%length = arith.subi %to, %from : i64",
         "%skipped = arith.subi %from, %first : i64",
         "%fr = arith.muli %skipped, %row : i64",
-        _on("%mr", "%m", "%fr"),
-        _called("o2m_winograd_results", results),
+        bytes_behind("%mr", "%m", "%fr"),
+        called(winograd_transforms.RESULTS, results),
         "%image = arith.divui %run, %tiles_high : i64",
         "%tile_y = arith.remui %run, %tiles_high : i64",
         "%tile_x = arith.subi %from, %run_first : i64",
@@ -246,7 +234,7 @@ def _runs(tail: Tail | None) -> list[str]:
         "scf.for %dy = %none to %y_count step %one : i64 {",
         "%y = arith.addi %y0, %dy : i64",
         "%fs = arith.muli %dy, %line : i64",
-        _on("%sums_y", "%sums", "%fs"),
+        bytes_behind("%sums_y", "%sums", "%fs"),
     ]
     if tail is None:
         lines += [
@@ -257,13 +245,13 @@ def _runs(tail: Tail | None) -> list[str]:
             "%f_line = arith.addi %f_image, %f_y : i64",
             "%f_pixel = arith.addi %f_line, %f_x : i64",
             "%f_all = arith.addi %f_pixel, %f_column : i64",
-            _on("%cy_", "%c", "%f_all"),
+            bytes_behind("%cy_", "%c", "%f_all"),
             "%width_bytes = arith.muli %nh, %number : i64",
             "scf.for %x = %none to %pixels step %one : i64 {",
             "%fx = arith.muli %x, %cx : i64",
             "%sx = arith.muli %x, %row : i64",
-            _on("%cx_", "%cy_", "%fx"),
-            _on("%sums_x", "%sums_y", "%sx"),
+            bytes_behind("%cx_", "%cy_", "%fx"),
+            bytes_behind("%sums_x", "%sums_y", "%sx"),
             '"llvm.intr.memcpy"(%cx_, %sums_x, %width_bytes) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()',
             "}",
         ]
@@ -273,144 +261,9 @@ def _runs(tail: Tail | None) -> list[str]:
             "%lines_before = arith.addi %image_lines, %y : i64",
             "%pixels_before = arith.muli %lines_before, %w : i64",
             "%pixel = arith.addi %pixels_before, %x0 : i64",
-            _called(
+            called(
                 tail.name,
                 [("%sums_y", "!llvm.ptr"), *words(["pixel", "pixels", "column", "nh", "across"]), *_given(tail)],
             ),
         ]
     return [*lines, "}", "}"]
-
-
-def _called(function: str, given: list[tuple[str, str]]) -> str:
-    return f"func.call @{function}({', '.join(v for v, _ in given)}) : ({', '.join(t for _, t in given)}) -> ()"
-
-
-_TRANSFORM = ("h", "w", "an", "ay", "ax", "depth", "tiles_high", "tiles_wide", "plane")
-
-
-def _transform(unit: VectorUnit) -> str:
-    """@o2m_winograd_tiles(image, zeros, to, first, count, sizes): ``count`` tiles transformed, place by place.
-
-    Pixels beyond the image are read as ``zeros``, which are as many as an image has channels.
-    """
-    vector = f"vector<{unit.lanes}xf32>"
-    pointers = [(f"%{pointer}", "!llvm.ptr") for pointer in ("a", "zeros", "to")]
-    side = range(_SIDE)
-    lines = [
-        f"func.func private @o2m_winograd_tiles({declared([*pointers, *words(['first', 'count', *_TRANSFORM])])}) {{",
-        *_constants(none=0, one=1, two=2, number=_BYTES, lanes=unit.lanes),
-        *(f"%i{i} = arith.constant {i} : i64" for i in side),
-        "%h_in = arith.addi %h, %two : i64",
-        "%w_in = arith.addi %w, %two : i64",
-        "%each = arith.muli %depth, %number : i64",
-        "%last = arith.subi %depth, %lanes : i64",
-        "scf.for %t = %none to %count step %one : i64 {",
-        "%tile = arith.addi %first, %t : i64",
-        "%across = arith.divui %tile, %tiles_wide : i64",
-        "%tile_x = arith.remui %tile, %tiles_wide : i64",
-        "%image = arith.divui %across, %tiles_high : i64",
-        "%tile_y = arith.remui %across, %tiles_high : i64",
-        "%y = arith.muli %tile_y, %two : i64",
-        "%x = arith.muli %tile_x, %two : i64",
-        "%f_image = arith.muli %image, %an : i64",
-        _on("%at", "%a", "%f_image"),
-        "%f_to = arith.muli %t, %each : i64",
-        _on("%to0", "%to", "%f_to"),
-    ]
-    for i in side:
-        lines += [
-            f"%y{i} = arith.addi %y, %i{i} : i64",
-            f"%is_y{i} = arith.cmpi slt, %y{i}, %h_in : i64",
-            f"%fy{i} = arith.muli %y{i}, %ay : i64",
-            f"%x{i} = arith.addi %x, %i{i} : i64",
-            f"%is_x{i} = arith.cmpi slt, %x{i}, %w_in : i64",
-            f"%fx{i} = arith.muli %x{i}, %ax : i64",
-        ]
-    for i in side:
-        for j in side:
-            lines += [
-                f"%is{i}{j} = arith.andi %is_y{i}, %is_x{j} : i1",
-                f"%f{i}{j} = arith.addi %fy{i}, %fx{j} : i64",
-                _on(f"%in{i}{j}", "%at", f"%f{i}{j}"),
-                f"%p{i}{j} = arith.select %is{i}{j}, %in{i}{j}, %zeros : !llvm.ptr",
-            ]
-    lines += [
-        "scf.for %k = %none to %depth step %lanes : i64 {",
-        # The last channels once more, where what is left does not fill a vector.
-        "%channel = arith.minsi %k, %last : i64",
-    ]
-    for i in side:
-        for j in side:
-            lines += [
-                f"%q{i}{j} = llvm.getelementptr %p{i}{j}[%channel] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-                f"%d{i}{j} = llvm.load %q{i}{j} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
-            ]
-    for j in side:
-        lines += _differences(f"%t{{}}{j}", f"%d{{}}{j}", vector)
-    for i in side:
-        lines += _differences(f"%v{i}{{}}", f"%t{i}{{}}", vector)
-    lines += ["%to_k = llvm.getelementptr %to0[%channel] : (!llvm.ptr, i64) -> !llvm.ptr, f32"]
-    place = "%to_k"
-    for i in side:
-        for j in side:
-            lines.append(f"llvm.store %v{i}{j}, {place} {{alignment = 4 : i64}} : {vector}, !llvm.ptr")
-            if (i, j) != (_SIDE - 1, _SIDE - 1):
-                lines.append(_on(f"%to{i}_{j}", place, "%plane"))
-                place = f"%to{i}_{j}"
-    return "\n".join([*lines, "}", "}", "return", "}"])
-
-
-def _differences(to: str, of: str, vector: str) -> list[str]:
-    """Four numbers transformed: d0 - d2, d1 + d2, d2 - d1, d1 - d3."""
-    pairs = [("subf", 0, 2), ("addf", 1, 2), ("subf", 2, 1), ("subf", 1, 3)]
-    return [
-        f"{to.format(place)} = arith.{operation} {of.format(one)}, {of.format(other)} : {vector}"
-        for place, (operation, one, other) in enumerate(pairs)
-    ]
-
-
-def _results(unit: VectorUnit) -> str:
-    """@o2m_winograd_results(sums by place, to, tiles, columns, bytes between places, bytes between the two lines of pixels)."""
-    vector = f"vector<{unit.lanes}xf32>"
-    pointers = [("%m", "!llvm.ptr"), ("%to", "!llvm.ptr")]
-    side = range(_SIDE)
-    lines = [
-        f"func.func private @o2m_winograd_results({declared([*pointers, *words(['count', 'columns', 'plane', 'line'])])}) {{",
-        *_constants(none=0, one=1, row=_ROW_BYTES, two_rows=2 * _ROW_BYTES, lanes=unit.lanes),
-        "scf.for %t = %none to %count step %one : i64 {",
-        "%fm = arith.muli %t, %row : i64",
-        _on("%mt", "%m", "%fm"),
-        "%ft = arith.muli %t, %two_rows : i64",
-        _on("%tt", "%to", "%ft"),
-        "scf.for %k = %none to %columns step %lanes : i64 {",
-        "%mk = llvm.getelementptr %mt[%k] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-        "%r00 = llvm.getelementptr %tt[%k] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-        f"%r01 = llvm.getelementptr %r00[{BLOCK_COLUMNS}] : (!llvm.ptr) -> !llvm.ptr, f32",
-        _on("%r10", "%r00", "%line"),
-        _on("%r11", "%r01", "%line"),
-    ]
-    place = "%mk"
-    for i in side:
-        for j in side:
-            lines.append(f"%m{i}{j} = llvm.load {place} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}")
-            if (i, j) != (_SIDE - 1, _SIDE - 1):
-                lines.append(_on(f"%p{i}{j}", place, "%plane"))
-                place = f"%p{i}{j}"
-    for j in side:
-        lines += _totals(f"%s{{}}{j}", f"%m{{}}{j}", vector)
-    for i in range(2):
-        lines += _totals(f"%y{i}{{}}", f"%s{i}{{}}", vector)
-        lines += [f"llvm.store %y{i}{j}, %r{i}{j} {{alignment = 4 : i64}} : {vector}, !llvm.ptr" for j in range(2)]
-    return "\n".join([*lines, "}", "}", "return", "}"])
-
-
-def _totals(to: str, of: str, vector: str) -> list[str]:
-    """Four sums transformed: m0 + m1 + m2, m1 - m2 - m3."""
-    m0, m1, m2, m3 = (of.format(place) for place in range(_SIDE))
-    first, second = to.format(0), to.format(1)
-    return [
-        f"{first}_ = arith.addf {m0}, {m1} : {vector}",
-        f"{first} = arith.addf {first}_, {m2} : {vector}",
-        f"{second}_ = arith.subf {m1}, {m2} : {vector}",
-        f"{second} = arith.subf {second}_, {m3} : {vector}",
-    ]

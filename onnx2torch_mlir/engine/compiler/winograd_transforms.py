@@ -1,0 +1,146 @@
+"""The additions around the products of Winograd's F(2x2, 3x3) (winograd_code.py): tiles of images, and results of sums."""
+
+from __future__ import annotations
+
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, constants, declared, words
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+
+SIDE = 4
+"""Lines and columns of a tile."""
+PLACES = SIDE * SIDE
+_BYTES = 4
+ROW_BYTES = BLOCK_COLUMNS * _BYTES
+"""Of the sums of a tile at one place, in a block of columns."""
+
+TILES, RESULTS = "o2m_winograd_tiles", "o2m_winograd_results"
+SIZES = ("h", "w", "an", "ay", "ax", "depth", "tiles_high", "tiles_wide", "plane")
+"""What `TILES` takes of the convolution, and how many bytes apart places lie."""
+
+
+def tiles(unit: VectorUnit) -> str:
+    """@o2m_winograd_tiles(image, zeros, to, first, count, sizes): ``count`` tiles transformed, place by place.
+
+    Pixels beyond the image are read as ``zeros``, which are as many as an image has channels.
+    """
+    vector = f"vector<{unit.lanes}xf32>"
+    pointers = [(f"%{pointer}", "!llvm.ptr") for pointer in ("a", "zeros", "to")]
+    side = range(SIDE)
+    lines = [
+        f"func.func private @{TILES}({declared([*pointers, *words(['first', 'count', *SIZES])])}) {{",
+        *constants(none=0, one=1, two=2, number=_BYTES, lanes=unit.lanes),
+        *(f"%i{i} = arith.constant {i} : i64" for i in side),
+        "%h_in = arith.addi %h, %two : i64",
+        "%w_in = arith.addi %w, %two : i64",
+        "%each = arith.muli %depth, %number : i64",
+        "%last = arith.subi %depth, %lanes : i64",
+        "scf.for %t = %none to %count step %one : i64 {",
+        "%tile = arith.addi %first, %t : i64",
+        "%across = arith.divui %tile, %tiles_wide : i64",
+        "%tile_x = arith.remui %tile, %tiles_wide : i64",
+        "%image = arith.divui %across, %tiles_high : i64",
+        "%tile_y = arith.remui %across, %tiles_high : i64",
+        "%y = arith.muli %tile_y, %two : i64",
+        "%x = arith.muli %tile_x, %two : i64",
+        "%f_image = arith.muli %image, %an : i64",
+        bytes_behind("%at", "%a", "%f_image"),
+        "%f_to = arith.muli %t, %each : i64",
+        bytes_behind("%to0", "%to", "%f_to"),
+    ]
+    for i in side:
+        lines += [
+            f"%y{i} = arith.addi %y, %i{i} : i64",
+            f"%is_y{i} = arith.cmpi slt, %y{i}, %h_in : i64",
+            f"%fy{i} = arith.muli %y{i}, %ay : i64",
+            f"%x{i} = arith.addi %x, %i{i} : i64",
+            f"%is_x{i} = arith.cmpi slt, %x{i}, %w_in : i64",
+            f"%fx{i} = arith.muli %x{i}, %ax : i64",
+        ]
+    for i in side:
+        for j in side:
+            lines += [
+                f"%is{i}{j} = arith.andi %is_y{i}, %is_x{j} : i1",
+                f"%f{i}{j} = arith.addi %fy{i}, %fx{j} : i64",
+                bytes_behind(f"%in{i}{j}", "%at", f"%f{i}{j}"),
+                f"%p{i}{j} = arith.select %is{i}{j}, %in{i}{j}, %zeros : !llvm.ptr",
+            ]
+    lines += [
+        "scf.for %k = %none to %depth step %lanes : i64 {",
+        # The last channels once more, where what is left does not fill a vector.
+        "%channel = arith.minsi %k, %last : i64",
+    ]
+    for i in side:
+        for j in side:
+            lines += [
+                f"%q{i}{j} = llvm.getelementptr %p{i}{j}[%channel] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+                f"%d{i}{j} = llvm.load %q{i}{j} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
+            ]
+    for j in side:
+        lines += _differences(f"%t{{}}{j}", f"%d{{}}{j}", vector)
+    for i in side:
+        lines += _differences(f"%v{i}{{}}", f"%t{i}{{}}", vector)
+    lines += ["%to_k = llvm.getelementptr %to0[%channel] : (!llvm.ptr, i64) -> !llvm.ptr, f32"]
+    place = "%to_k"
+    for i in side:
+        for j in side:
+            lines.append(f"llvm.store %v{i}{j}, {place} {{alignment = 4 : i64}} : {vector}, !llvm.ptr")
+            if (i, j) != (SIDE - 1, SIDE - 1):
+                lines.append(bytes_behind(f"%to{i}_{j}", place, "%plane"))
+                place = f"%to{i}_{j}"
+    return "\n".join([*lines, "}", "}", "return", "}"])
+
+
+def _differences(to: str, of: str, vector: str) -> list[str]:
+    """Four numbers transformed: d0 - d2, d1 + d2, d2 - d1, d1 - d3."""
+    pairs = [("subf", 0, 2), ("addf", 1, 2), ("subf", 2, 1), ("subf", 1, 3)]
+    return [
+        f"{to.format(place)} = arith.{operation} {of.format(one)}, {of.format(other)} : {vector}"
+        for place, (operation, one, other) in enumerate(pairs)
+    ]
+
+
+def results(unit: VectorUnit) -> str:
+    """@o2m_winograd_results(sums by place, to, tiles, columns, bytes between places, bytes between the two lines of pixels)."""
+    vector = f"vector<{unit.lanes}xf32>"
+    pointers = [("%m", "!llvm.ptr"), ("%to", "!llvm.ptr")]
+    side = range(SIDE)
+    lines = [
+        f"func.func private @{RESULTS}({declared([*pointers, *words(['count', 'columns', 'plane', 'line'])])}) {{",
+        *constants(none=0, one=1, row=ROW_BYTES, two_rows=2 * ROW_BYTES, lanes=unit.lanes),
+        "scf.for %t = %none to %count step %one : i64 {",
+        "%fm = arith.muli %t, %row : i64",
+        bytes_behind("%mt", "%m", "%fm"),
+        "%ft = arith.muli %t, %two_rows : i64",
+        bytes_behind("%tt", "%to", "%ft"),
+        "scf.for %k = %none to %columns step %lanes : i64 {",
+        "%mk = llvm.getelementptr %mt[%k] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        "%r00 = llvm.getelementptr %tt[%k] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        f"%r01 = llvm.getelementptr %r00[{BLOCK_COLUMNS}] : (!llvm.ptr) -> !llvm.ptr, f32",
+        bytes_behind("%r10", "%r00", "%line"),
+        bytes_behind("%r11", "%r01", "%line"),
+    ]
+    place = "%mk"
+    for i in side:
+        for j in side:
+            lines.append(f"%m{i}{j} = llvm.load {place} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}")
+            if (i, j) != (SIDE - 1, SIDE - 1):
+                lines.append(bytes_behind(f"%p{i}{j}", place, "%plane"))
+                place = f"%p{i}{j}"
+    for j in side:
+        lines += _totals(f"%s{{}}{j}", f"%m{{}}{j}", vector)
+    for i in range(2):
+        lines += _totals(f"%y{i}{{}}", f"%s{i}{{}}", vector)
+        lines += [f"llvm.store %y{i}{j}, %r{i}{j} {{alignment = 4 : i64}} : {vector}, !llvm.ptr" for j in range(2)]
+    return "\n".join([*lines, "}", "}", "return", "}"])
+
+
+def _totals(to: str, of: str, vector: str) -> list[str]:
+    """Four sums transformed: m0 + m1 + m2, m1 - m2 - m3."""
+    m0, m1, m2, m3 = (of.format(place) for place in range(SIDE))
+    first, second = to.format(0), to.format(1)
+    return [
+        f"{first}_ = arith.addf {m0}, {m1} : {vector}",
+        f"{first} = arith.addf {first}_, {m2} : {vector}",
+        f"{second}_ = arith.subf {m1}, {m2} : {vector}",
+        f"{second} = arith.subf {second}_, {m3} : {vector}",
+    ]
