@@ -23,7 +23,7 @@ def constants(**numbers: int) -> list[str]:
     return [f"%{name} = arith.constant {number} : i64" for name, number in numbers.items()]
 
 
-def called(function: str, given: list[tuple[str, str]]) -> str:
+def called(function: str, given: Sequence[tuple[str, str]]) -> str:
     """A call of a function without results: names and types of what it is given."""
     return f"func.call @{function}({', '.join(v for v, _ in given)}) : ({', '.join(t for _, t in given)}) -> ()"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import coded_columns, column_packing, contraction_panels, row_tables, threads
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, FLAT_BLOCK_ROWS, Kind
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, FLAT_BLOCK_ROWS, Kind, of_tail
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
@@ -21,9 +21,8 @@ class Blocks:
     def __init__(self, unit: VectorUnit, kind: Kind) -> None:
         self.unit = unit
         self.kind = kind
-        self.after = () if kind.tail is None else kind.tail.types
         self.header = ["%header"] if kind.codes else []
-        self.given = [f"%t{i}" for i in range(len(self.after))]
+        self.to_tail = of_tail(kind.tail)
         self.segments = [
             name for i in range(kind.segments) for name in ([f"kn{i}", f"ka{i}"] if i < kind.segments - 1 else [f"kn{i}"])
         ]
@@ -35,7 +34,7 @@ class Blocks:
         """What blocks of one batch are computed from: names and types."""
         pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", *self.header)]
         sizes = words(["ms", "n", *self.row_sizes, *self.segments, "batch"])
-        return [*pointers, ("%add", "i1"), *sizes, *zip(self.given, self.after, strict=True)]
+        return [*pointers, ("%add", "i1"), *sizes, *self.to_tail]
 
     def arguments_of_columns(self) -> list[tuple[str, str]]:
         """What blocks of columns are packed and computed from: the same, how columns lie in memory, and where they go."""
@@ -82,7 +81,7 @@ class Blocks:
         given = ["%a", "%rows", "%mh", "%bj", "%nh", target, "%add", *(f"%{name}" for name in self.segments)]
         panels = contraction_panels.panels_name(kind.segments, of_tile)
         if of_tile is not None:
-            given += ["%row", "%j", "%n", *self.given]
+            given += ["%row", "%j", "%n", *(name for name, _ in self.to_tail)]
         if kind.codes:
             given, types, panels = ["%header", *given], ["!llvm.ptr", *types], "o2m_coded_panels"
         lines = [
@@ -120,9 +119,7 @@ class Blocks:
             lines.append("%row = arith.addi %before, %i : i64")
         lines.append(f"func.call @{panels}({', '.join(given)}) : ({', '.join(types)}) -> ()")
         if tail is not None and of_tile is None:
-            given = ["%sums", "%row", "%mh", "%j", "%nh", "%n", *self.given]
-            types = ["!llvm.ptr", *["i64"] * 5, *tail.types]
-            lines.append(f"func.call @{tail.name}({', '.join(given)}) : ({', '.join(types)}) -> ()")
+            lines.append(tail.call("%sums", ["row", "mh", "j", "nh", "n"]))
         return "\n".join([*lines, "scf.yield %i : i64", "}", "return", "}"])
 
     def columns(self, name: str, blocks: str) -> str:
@@ -181,10 +178,8 @@ def call_range(name: str, arguments: list[tuple[str, str]], moved: dict[str, str
 
 
 def call_all(name: str, arguments: list[tuple[str, str]], moved: dict[str, str], items: str) -> str:
-    """A call of what shares all ``items`` (how many, work of one) of the function ``name`` among threads."""
-    given = ", ".join(moved.get(value, value) for value, _ in arguments)
-    types = ", ".join(type_ for _, type_ in arguments)
-    return f"func.call @{threads.spread_name(name)}(%ctx, {items}, {given}) : (!llvm.ptr, i64, i64, {types}) -> ()"
+    """The same of what shares all ``items`` (how many, work of one) among threads."""
+    return threads.on_all(name, items, [(moved.get(value, value), type_) for value, type_ in arguments])
 
 
 def _own(name: str, size: int) -> list[str]:

@@ -91,7 +91,7 @@ class _Contract:
         pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", *of.header)]
         sizes = words(["ms", *of.column_sizes, *of.row_sizes, *of.segments, *self._batch_sizes])
         extra = [] if self._kind.packed else [("%packed", "!llvm.ptr"), ("%by_columns", "i1")]
-        return [*pointers, ("%add", "i1"), *sizes, *zip(of.given, of.after, strict=True), *extra]
+        return [*pointers, ("%add", "i1"), *sizes, *of.to_tail, *extra]
 
     def _batches_function(self) -> str:
         """Batches ``begin`` to ``end``, each one's columns packed before if they are not yet."""
@@ -143,7 +143,7 @@ class _Contract:
     def _entry(self) -> str:
         """The function that programs call: many batches go side by side, few one after the other, their blocks side by side."""
         kind = self._kind
-        arguments = [*words(kind.arguments()), *zip(self._of.given, self._of.after, strict=True)]
+        arguments = [*words(kind.arguments()), *self._of.to_tail]
         lines = [
             f"func.func private @{kind.name}(%ctx: !llvm.ptr, %a: !llvm.ptr, %b: !llvm.ptr, %c: !llvm.ptr, %add: i1,"
             f" {declared(arguments)}) {{",

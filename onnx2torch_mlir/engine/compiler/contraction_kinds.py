@@ -6,7 +6,10 @@ operand and, densely, the result; *segments* (all that is summed up) the left op
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from onnx2torch_mlir.engine.compiler.code_text import called, words
 
 BLOCK_ROWS = 96
 BLOCK_COLUMNS = 64
@@ -30,6 +33,15 @@ class Tail:
     def declaration(self) -> str:
         """The function without its body."""
         return f"func.func private @{self.name}({', '.join(['!llvm.ptr', *['i64'] * 5, *self.types])})"
+
+    def call(self, sums: str, block: Sequence[str]) -> str:
+        """A call of it for ``block``: first row, rows, first column, columns, all columns, without their ``%``."""
+        return called(self.name, [(sums, "!llvm.ptr"), *words(block), *of_tail(self)])
+
+
+def of_tail(tail: Tail | None) -> list[tuple[str, str]]:
+    """What is handed on to a tail besides its block: names and types."""
+    return [] if tail is None else [(f"%t{i}", type_) for i, type_ in enumerate(tail.types)]
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ Where a tail follows the sums (contraction_tails.py), each tile's are given to i
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler.code_text import declared, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail
+from onnx2torch_mlir.engine.compiler.code_text import called, declared, words
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail, of_tail
 from onnx2torch_mlir.engine.compiler.register_tile import TILES_THAT_ASK, tile_name, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -46,7 +46,7 @@ def _of_tail(tail: Tail | None) -> list[tuple[str, str]]:
     """What the functions of one panel take for a tail; ``last`` says whether the sums are whole after this call."""
     if tail is None:
         return []
-    return [("%last", "i1"), *words(["row", "column", "across"]), *((f"%t{i}", type_) for i, type_ in enumerate(tail.types))]
+    return [("%last", "i1"), *words(["row", "column", "across"]), *of_tail(tail)]
 
 
 def _of_panel(segments: int, tail: Tail | None) -> list[tuple[str, str]]:
@@ -59,9 +59,7 @@ def _declaration(what: str, segments: int, tail: Tail | None, arguments: list[tu
 
 def _call(what: str, segments: int, tail: Tail | None, moved: dict[str, str]) -> str:
     """A call of what takes a panel, each argument by its own name unless it is ``moved``."""
-    arguments = _of_panel(segments, tail)
-    given = ", ".join(moved.get(name, name) for name, _ in arguments)
-    return f"func.call @{_name(what, segments, tail)}({given}) : ({', '.join(type_ for _, type_ in arguments)}) -> ()"
+    return called(_name(what, segments, tail), [(moved.get(name, name), type_) for name, type_ in _of_panel(segments, tail)])
 
 
 def tile_loop(unit: VectorUnit, segments: int, tail: Tail | None, halves: tuple[int, ...]) -> str:
@@ -102,14 +100,13 @@ def tile_loop(unit: VectorUnit, segments: int, tail: Tail | None, halves: tuple[
         switches = [["scf.if %is_narrow {", *switches[1], "} else {", *switches[0], "}"]]
     lines += switches[0]
     if tail is not None:
-        given = ", ".join(["%sums", "%first", "%count", "%column", "%columns", "%across", *(n for n, _ in _of_tail(tail)[4:])])
         lines += [
             "scf.if %last {",
             f"%wide = arith.constant {BLOCK_COLUMNS} : i64",
             "%passed = arith.muli %i, %wide : i64",
             "%sums = llvm.getelementptr %c[%passed] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
             "%first = arith.addi %row, %i : i64",
-            f"func.call @{tail.name}({given}) : ({', '.join(['!llvm.ptr', *['i64'] * 5, *tail.types])}) -> ()",
+            tail.call("%sums", ["first", "count", "column", "columns", "across"]),
             "}",
         ]
     return "\n".join([*lines, "}", "return", "}"])

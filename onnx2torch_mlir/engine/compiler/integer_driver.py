@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import integer_packing, integer_tile, matrix_tiles, row_tables, threads
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, of_tail
 from onnx2torch_mlir.engine.compiler.integer_products import products
-from onnx2torch_mlir.engine.compiler.integer_turns import BLOCK_BYTES, MOST_ROWS, Kind, of_tail, of_turns, turns
+from onnx2torch_mlir.engine.compiler.integer_turns import BLOCK_BYTES, MOST_ROWS, Kind, of_turns, turns
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.layout import INTEGERS_HEADER
 
@@ -55,7 +55,7 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
 def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
     """What programs call: the tables, then for each batch packed columns, and the turns."""
     tail = kind.tail
-    arguments = f"{HEAD}, {declared([*words(kind.arguments()), *of_tail(kind)])}"
+    arguments = f"{HEAD}, {declared([*words(kind.arguments()), *of_tail(kind.tail)])}"
     lines = [
         f"func.func private @{kind.name}({arguments}) {{",
         "%none = arith.constant 0 : i64",
@@ -119,10 +119,8 @@ def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
         ]
         b = "%packed"
     here = {"%a": a, "%b": b, "%c": c, "%ns": columns, "%batch": batch}
-    given = ", ".join(["%ctx, %turns, %work", *(here.get(name, name) for name, _ in of_turns(kind))])
-    types = ", ".join(["!llvm.ptr, i64, i64", *(type_ for _, type_ in of_turns(kind))])
     lines += [
-        f"func.call @{threads.spread_name(part)}({given}) : ({types}) -> ()",
+        threads.on_all(part, "%turns, %work", [(here.get(name, name), type_) for name, type_ in of_turns(kind)]),
         *["}"] * kind.batches,
         *(f"func.call @o2m_free(%ctx, %{name}) : (!llvm.ptr, !llvm.ptr) -> ()" for name in freed),
     ]

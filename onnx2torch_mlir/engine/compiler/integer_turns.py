@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from onnx2torch_mlir.engine.compiler import row_tables, threads
 from onnx2torch_mlir.engine.compiler.code_text import declared, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail, of_tail
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 MOST_ROWS = 192
@@ -55,12 +55,7 @@ def of_turns(kind: Kind) -> list[tuple[str, str]]:
     flags = [("%add", "i1"), ("%are_fours", "i1"), ("%fa", "i8"), ("%za", "i16")]
     rows = [f"m{letter}{i}" for i in range(kind.rows) for letter in ("n", "a", "c")]
     sizes = words(["ms", "ks", "ns", *rows, "run", "bytes", "size", "step", "span", "groups", "batch"])
-    return [*pointers, *flags, *sizes, *of_tail(kind)]
-
-
-def of_tail(kind: Kind) -> list[tuple[str, str]]:
-    """What the tail takes besides the sums: names and types."""
-    return [] if kind.tail is None else [(f"%t{i}", type_) for i, type_ in enumerate(kind.tail.types)]
+    return [*pointers, *flags, *sizes, *of_tail(kind.tail)]
 
 
 def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
@@ -114,7 +109,6 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
             *_either(both, _products(unit, given)),
         ]
     else:
-        to_tail = ", ".join(["%sums, %row, %m, %j, %nh, %ns", *(name for name, _ in of_tail(kind))])
         given = "%own, %table, %m, %bj, %nh, %sums, %bytes, %add, %za"
         lines += [
             f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
@@ -124,7 +118,7 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
             "%nh = arith.minsi %nleft, %block_columns : i64",
             *place,
             *_either(both, _products(unit, given)),
-            f"func.call @{tail.name}({to_tail}) : ({', '.join(['!llvm.ptr', *['i64'] * 5, *tail.types])}) -> ()",
+            tail.call("%sums", ["row", "m", "j", "nh", "ns"]),
             "}",
         ]
     return "\n".join([*lines, "}", "return", "}"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx2torch_mlir.engine.compiler.code_text import declared
+from onnx2torch_mlir.engine.compiler.code_text import called, declared
 
 RANGE = "%begin: i64, %end: i64, %worker: i64"
 """The last arguments of a function of a range of items."""
@@ -56,6 +56,11 @@ def spread(name: str, types: Sequence[str]) -> str:
     }}
     return
   }}"""
+
+
+def on_all(name: str, items: str, arguments: Sequence[tuple[str, str]]) -> str:
+    """A call of what `spread` makes of ``name``, with ``%ctx``; ``items``: how many there are, and the work of one."""
+    return called(spread_name(name), [("%ctx", "!llvm.ptr"), *((item, "i64") for item in items.split(", ")), *arguments])
 
 
 def _load(i: int, type_: str) -> list[str]:

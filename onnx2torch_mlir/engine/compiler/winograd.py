@@ -76,5 +76,5 @@ def call(
     steps = [sizes.number(0) if dim is None else sizes.step(operand, dim) for operand in (found.left, 2) for dim in loops]
     assert found.column is not None
     words = [*counts, *steps, sizes.count(image.depth), sizes.count(found.column)]
-    assert len(words) == len(winograd_code.arguments())
+    assert len(words) == len(winograd_code.SIZES)
     func.CallOp([], ir.FlatSymbolRefAttr.get(winograd_code.name(tail)), [context, left, packed, out, *words, *given_to_tail])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import contraction_panels, row_tables, threads, winograd_transforms
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind, Tail
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind, Tail, of_tail
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.compiler.winograd_transforms import PLACES, ROW_BYTES, SIDE
 
@@ -25,19 +25,15 @@ _BYTES = 4
 _PAGE, _APART = 4096, 320
 """Places of a tile lie a page and 5 lines apart: at the same place of each page they would share few lines of the cache."""
 
-_IMAGE = ("n", "h", "w", "an", "ay", "ax", "cn", "cy", "cx", "depth", "across")
-"""Sizes of the result, strides in bytes of the image and of the result, how many channels they have."""
-_SHARED = (*_IMAGE, "tiles_high", "tiles_wide", "tiles", "size", "groups", "plane", "sums_plane", "room")
+SIZES = ("n", "h", "w", "an", "ay", "ax", "cn", "cy", "cx", "depth", "across")
+"""Its i64 arguments, after the context, the image, the packed weights and the result: sizes of the result, strides in bytes of
+the image and of the result, how many channels they have."""
+_SHARED = (*SIZES, "tiles_high", "tiles_wide", "tiles", "size", "groups", "plane", "sums_plane", "room")
 
 
 def name(tail: Tail | None) -> str:
     """The function of convolutions that ``tail`` follows."""
     return "o2m_winograd" + ("" if tail is None else f"_{tail.name}")
-
-
-def arguments() -> tuple[str, ...]:
-    """The names of its i64 arguments, after the context, the image, the packed weights and the result."""
-    return _IMAGE
 
 
 def functions_for(unit: VectorUnit, tails: set[Tail | None]) -> str:
@@ -53,23 +49,17 @@ def _items_name(tail: Tail | None) -> str:
     return f"{name(tail)}_items"
 
 
-def _given(tail: Tail | None) -> list[tuple[str, str]]:
-    """What a tail takes besides its block."""
-    return [] if tail is None else [(f"%t{i}", type_) for i, type_ in enumerate(tail.types)]
-
-
 def _of_items(tail: Tail | None) -> list[tuple[str, str]]:
     pointers = [(f"%{pointer}", "!llvm.ptr") for pointer in ("a", "u", "c", "rooms")]
-    return [*pointers, *words(_SHARED), *_given(tail)]
+    return [*pointers, *words(_SHARED), *of_tail(tail)]
 
 
 def _entry(tail: Tail | None) -> str:
     """The function that programs call."""
     pointers = [(f"%{pointer}", "!llvm.ptr") for pointer in ("ctx", "a", "u", "c")]
-    items = _of_items(tail)
     return "\n".join(
         [
-            f"func.func private @{name(tail)}({declared([*pointers, *words(_IMAGE), *_given(tail)])}) {{",
+            f"func.func private @{name(tail)}({declared([*pointers, *words(SIZES), *of_tail(tail)])}) {{",
             *constants(one=1, two=2, most=_MOST_TILES, row=ROW_BYTES, more=_LINES_OF_ROOM),
             *constants(wide=BLOCK_COLUMNS, page=_PAGE, apart=_APART, places=PLACES, each=_ITEMS_FOR_EACH, number=_BYTES),
             "%threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64",
@@ -105,9 +95,7 @@ def _entry(tail: Tail | None) -> str:
             "%products = arith.muli %sums_of_all, %depth : i64",
             "%twice = arith.muli %products, %two : i64",
             "%work = arith.divui %twice, %items : i64",
-            f"func.call @{threads.spread_name(_items_name(tail))}(%ctx, %items, %work,"
-            f" {', '.join(argument for argument, _ in items)}) :"
-            f" (!llvm.ptr, i64, i64, {', '.join(type_ for _, type_ in items)}) -> ()",
+            threads.on_all(_items_name(tail), "%items, %work", _of_items(tail)),
             "func.call @o2m_free(%ctx, %rooms) : (!llvm.ptr, !llvm.ptr) -> ()",
             "return",
             "}",
@@ -261,9 +249,6 @@ def _runs(tail: Tail | None) -> list[str]:
             "%lines_before = arith.addi %image_lines, %y : i64",
             "%pixels_before = arith.muli %lines_before, %w : i64",
             "%pixel = arith.addi %pixels_before, %x0 : i64",
-            called(
-                tail.name,
-                [("%sums_y", "!llvm.ptr"), *words(["pixel", "pixels", "column", "nh", "across"]), *_given(tail)],
-            ),
+            tail.call("%sums_y", ["pixel", "pixels", "column", "nh", "across"]),
         ]
     return [*lines, "}", "}"]
