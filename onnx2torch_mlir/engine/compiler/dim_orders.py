@@ -39,8 +39,8 @@ def without_ones(order: Order, ones: Sequence[bool]) -> Order:
 
 
 def ones_of(type_: ir.Type) -> list[bool]:
-    """For each dim of a tensor type whether its size is the static 1."""
-    ranked = ir.RankedTensorType(type_)
+    """For each dim of a tensor or memref type whether its size is the static 1."""
+    ranked = ir.ShapedType(type_)
     return [not ranked.is_dynamic_dim(dim) and ranked.get_dim_size(dim) == 1 for dim in range(ranked.rank)]
 
 
@@ -64,6 +64,35 @@ def collapsed(order: Order, groups: Groups, ones: Sequence[bool]) -> Order | Non
     keys = [min((rank[dim] for dim in group if dim in rank), default=None) for group in groups]
     found = placed(keys)
     return found if without_ones(expanded(found, groups), ones) == without_ones(order, ones) else None
+
+
+def reassociation(operation: ir.Operation) -> Groups:
+    """Of an ``expand_shape`` or ``collapse_shape``; empty if one of the shapes has rank 0."""
+    groups = ir.ArrayAttr(operation.attributes["reassociation"])
+    return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in groups]
+
+
+def long_dims(groups: Groups, ones: Sequence[bool]) -> list[int] | None:
+    """For each group its one dim that is not of size 1, or its first; None where a group has several."""
+    found = []
+    for group in groups:
+        long = [dim for dim in group if not ones[dim]]
+        if len(long) > 1:
+            return None
+        found.append((long or group)[0])
+    return found
+
+
+def before_collapse(collapse: ir.Operation, indices: Sequence[ir.AffineExpr]) -> list[ir.AffineExpr] | None:
+    """The indices of what is collapsed, of those of the result; None where it does more than drop dims of size 1."""
+    ones = ones_of(collapse.operands[0].type)
+    dims = long_dims(reassociation(collapse), ones)
+    if dims is None:
+        return None
+    found: list[ir.AffineExpr] = [ir.AffineConstantExpr.get(0)] * len(ones)
+    for dim, index in zip(dims, indices, strict=True):
+        found[dim] = index
+    return found
 
 
 Loops = Sequence[frozenset[int]]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
+from onnx2torch_mlir.engine.compiler.dim_orders import before_collapse
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, interchange, iterators, substitute
 from onnx2torch_mlir.engine.compiler.order_propagation import RESHAPES
 from onnx2torch_mlir.engine.compiler.reshaped_nests import expand_inputs
@@ -101,8 +102,7 @@ def read_in_place(module: ir.Module) -> None:
 
 def _read_before(consumer: ir.Operation, position: int) -> bool:
     """Read operand ``position`` from what its producer moves; whether there was such a producer."""
-    value = consumer.operands[position]
-    producer = made_by(value)
+    producer = made_by(consumer.operands[position])
     if producer is not None and producer.name == "tensor.collapse_shape":
         return _read_before_collapse(consumer, position, producer)
     if producer is None or not _only_moves(producer):
@@ -112,44 +112,29 @@ def _read_before(consumer: ir.Operation, position: int) -> bool:
     named = {e.position for map_ in maps for e in map_.results if isinstance(e, ir.AffineDimExpr)}
     if named != set(range(maps[0].n_dims)):
         return False
-    consumer.operands[position] = producer.operands[0]
-    consumer.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps])
-    if not list(value.uses):
-        producer.erase()
+    _read_instead(consumer, position, producer, maps)
     return True
 
 
 def _read_before_collapse(consumer: ir.Operation, position: int, collapse: ir.Operation) -> bool:
     """The same where dims of size 1 were left out after a move."""
-    value, source = collapse.results[0], collapse.operands[0]
-    mover = made_by(source)
-    places = _long_places(collapse)
-    if mover is None or not _only_moves(mover) or places is None:
-        return False
+    mover = made_by(collapse.operands[0])
     maps = _maps(consumer)
     read = maps[position]
-    indices = [ir.AffineExpr.get_constant(0)] * ir.RankedTensorType(source.type).rank
-    for place, index in zip(places, read.results, strict=True):
-        indices[place] = index
+    indices = before_collapse(collapse, read.results)
+    if mover is None or not _only_moves(mover) or indices is None:
+        return False
     maps[position] = ir.AffineMap.get(read.n_dims, read.n_symbols, indices)
-    consumer.operands[position] = source
-    consumer.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps])
-    if not list(value.uses):
-        collapse.erase()
+    _read_instead(consumer, position, collapse, maps)
     return True
 
 
-def _long_places(collapse: ir.Operation) -> list[int] | None:
-    """For each dim of the result the dim that it was, if all others are of the static size 1."""
-    type_ = ir.RankedTensorType(collapse.operands[0].type)
-    places = []
-    for group in ir.ArrayAttr(collapse.attributes["reassociation"]):
-        dims = [ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)]
-        long = [dim for dim in dims if type_.is_dynamic_dim(dim) or type_.shape[dim] != 1]
-        if len(long) > 1:
-            return None
-        places.append(long[0] if long else dims[-1])
-    return places
+def _read_instead(consumer: ir.Operation, position: int, producer: ir.Operation, maps: list[ir.AffineMap]) -> None:
+    """Let operand ``position`` be what ``producer`` reads, by ``maps``; the producer goes where nothing else uses it."""
+    consumer.operands[position] = producer.operands[0]
+    consumer.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps])
+    if not list(producer.results[0].uses):
+        producer.erase()
 
 
 def _only_moves(producer: ir.Operation) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from torch_mlir import ir
 
+from onnx2torch_mlir.engine.compiler.dim_orders import before_collapse, long_dims, ones_of, reassociation
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length, size_of
 from onnx2torch_mlir.engine.compiler.loop_order import accesses, coefficient, iterators
 from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, nested, root_of, touches_memory
@@ -78,29 +79,15 @@ def nest_of(generic: ir.Operation, equal: Equal) -> Nest | None:
 def _indices(value: ir.Value, results: tuple[ir.AffineExpr, ...]) -> tuple[ir.AffineExpr, ...] | None:
     """The indices in the buffer that ``value`` views, if it only adds or drops axes of size 1."""
     while (operation := made_by(value, "memref.expand_shape", "memref.collapse_shape", "memref.cast")) is not None:
-        source = ir.MemRefType(operation.operands[0].type)
         if operation.name == "memref.expand_shape":
-            groups = [
-                [ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(operation.attributes["reassociation"])
-            ]
-            shape = ir.MemRefType(value.type)
-            kept = []
-            for group in groups:
-                long = [axis for axis in group if shape.is_dynamic_dim(axis) or shape.shape[axis] != 1]
-                if len(long) > 1:
-                    return None
-                kept.append((long or group)[0])
+            kept = long_dims(reassociation(operation), ones_of(value.type))
+            if kept is None:
+                return None
             results = tuple(results[axis] for axis in kept)
         elif operation.name == "memref.collapse_shape":
-            groups = [
-                [ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(operation.attributes["reassociation"])
-            ]
-            wide: list[ir.AffineExpr] = [ir.AffineConstantExpr.get(0)] * source.rank
-            for result, group in zip(results, groups, strict=True):
-                long = [axis for axis in group if source.is_dynamic_dim(axis) or source.shape[axis] != 1]
-                if len(long) > 1:
-                    return None
-                wide[(long or group)[0]] = result
+            wide = before_collapse(operation, results)
+            if wide is None:
+                return None
             results = tuple(wide)
         value = operation.operands[0]
     return results if value == root_of(value) else None

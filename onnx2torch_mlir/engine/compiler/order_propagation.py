@@ -14,7 +14,6 @@ from typing import NamedTuple
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.dim_orders import (
-    Groups,
     Loops,
     Order,
     collapsed,
@@ -25,6 +24,7 @@ from onnx2torch_mlir.engine.compiler.dim_orders import (
     placed,
     plain,
     ranks_of_loops,
+    reassociation,
     same_memory,
 )
 from onnx2torch_mlir.engine.compiler.walks import made_by
@@ -257,9 +257,3 @@ def kept_dims(operation: ir.Operation) -> list[int] | None:
         elif size != 1:
             return None
     return kept if len(kept) == type_.rank else None
-
-
-def reassociation(operation: ir.Operation) -> Groups:
-    """Of ``tensor.expand_shape`` and ``tensor.collapse_shape``; empty if one of the tensors has rank 0."""
-    groups = ir.ArrayAttr(operation.attributes["reassociation"])
-    return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in groups]

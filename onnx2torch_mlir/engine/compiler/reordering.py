@@ -17,6 +17,7 @@ from onnx2torch_mlir.engine.compiler.dim_orders import (
     order_along,
     plain,
     ranks_of_loops,
+    reassociation,
 )
 from onnx2torch_mlir.engine.compiler.order_propagation import (
     RESHAPES,
@@ -24,7 +25,6 @@ from onnx2torch_mlir.engine.compiler.order_propagation import (
     kept_dims,
     order_of_slice,
     order_of_whole,
-    reassociation,
 )
 from onnx2torch_mlir.engine.compiler.placement import Placement
 from onnx2torch_mlir.engine.compiler.walks import constant_of

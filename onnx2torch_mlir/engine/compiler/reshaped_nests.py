@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
+from onnx2torch_mlir.engine.compiler.dim_orders import reassociation
 from onnx2torch_mlir.engine.compiler.loop_order import iterators, substitute
-from onnx2torch_mlir.engine.compiler.order_propagation import reassociation
 from onnx2torch_mlir.engine.compiler.walks import made_by, nested
 
 
