@@ -45,8 +45,10 @@ class InputBinder:
         # what Python needs for it is no longer in the cache after others.
         names = self._names
         try:
-            is_usual = type(inputs) is dict and len(inputs) == len(names)
-            values = [inputs[name] for name in names] if is_usual else self._ordered(inputs)  # type: ignore[call-overload]
+            if type(inputs) is dict and len(inputs) == len(names):
+                values: Sequence[Any] = [inputs[name] for name in names]
+            else:
+                values = self._ordered(inputs)
         except KeyError:
             values = self._ordered(inputs)
         bound: list[Array] = []

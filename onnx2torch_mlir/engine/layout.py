@@ -61,6 +61,9 @@ one zero point's bits, the bytes of a panel, and the bytes of all panels of a ba
 INTEGERS_HEADER = 64
 """Bytes before packed integers. The words of 64 bits there are: whether they are fours, and the bytes of a batch."""
 
+TILE_PLACES = 16
+"""Pixels of a tile of an image, 4 by 4, that Winograd's F(2x2, 3x3) multiplies one by one."""
+
 OUT_OF_MEMORY = -1
 """The number that stands for a failed malloc where others stand for assertions."""
 
@@ -80,8 +83,8 @@ class Packing:
     by side for each column, two of 16 bits or, where none is above ``largest``, four of 8 bits (integer_tile.py), and
     before each panel of those the sums of its columns; beyond the last there are zeros. With ``codes`` the weight is
     one of `derived.py`, packed as packed_codes.py does; all segments are one there, and batches count as one step each.
-    With ``windows`` the segments are the lines, columns and channels of windows of 3 by 3, packed as 16 batches of what
-    Winograd's F(2x2, 3x3) makes of them.
+    With ``windows`` the segments are the lines, columns and channels of windows of 3 by 3, packed as `TILE_PLACES` batches of
+    what Winograd's F(2x2, 3x3) makes of them.
     """
 
     weight: int
@@ -97,13 +100,16 @@ class Packing:
     windows: bool = False
 
     @property
+    def packed_batches(self) -> list[int]:
+        """How many batches of each dim a packed array of floats has."""
+        return [TILE_PLACES] if self.windows else [n for n, _ in self.batches]
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of a packed array of floats."""
         panels = -(-self.columns[0] // self.width)
-        batches, segments = [n for n, _ in self.batches], [n for n, _ in self.segments]
-        if self.windows:
-            batches, segments = [16], segments[-1:]
-        return (*batches, panels, *segments, self.width)
+        segments = [n for n, _ in (self.segments[-1:] if self.windows else self.segments)]
+        return (*self.packed_batches, panels, *segments, self.width)
 
     @property
     def batch_steps(self) -> list[int]:

@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.engine.derived import Codes, Derived, Weights, evaluated
-from onnx2torch_mlir.engine.layout import INTEGERS_HEADER, Packing
+from onnx2torch_mlir.engine.layout import INTEGERS_HEADER, TILE_PLACES, Packing
 from onnx2torch_mlir.engine.packed_codes import packed_codes
 
 
@@ -56,7 +56,7 @@ def packed(weight: Array | Codes, packing: Packing) -> Array:
     if packing.windows:
         view = _transformed(view)
     result = _aligned(packing.shape, weight.dtype)
-    panels = np.moveaxis(result, 1 if packing.windows else len(packing.batches), -2)
+    panels = np.moveaxis(result, len(packing.packed_batches), -2)
     full = count // packing.width
     whole = view[..., : full * packing.width]
     panels[..., :full, :] = whole.reshape(*whole.shape[:-1], full, packing.width)
@@ -74,7 +74,7 @@ def _transformed(windows: Array) -> Array:
     """Windows [3, 3, channels, columns] as Winograd's F(2x2, 3x3) multiplies them: [16, channels, columns]."""
     lines = np.tensordot(_FILTER, windows, 1)
     places = np.tensordot(_FILTER, lines, (1, 1))
-    return places.swapaxes(0, 1).astype(windows.dtype).reshape(16, *windows.shape[2:])
+    return places.swapaxes(0, 1).astype(windows.dtype).reshape(TILE_PLACES, *windows.shape[2:])
 
 
 def _integers(view: Array, packing: Packing) -> Array:

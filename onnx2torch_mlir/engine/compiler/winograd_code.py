@@ -13,7 +13,8 @@ from onnx2torch_mlir.engine.compiler import contraction_panels, row_tables, thre
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind, Tail, of_tail
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
-from onnx2torch_mlir.engine.compiler.winograd_transforms import PLACES, ROW_BYTES, SIDE
+from onnx2torch_mlir.engine.compiler.winograd_transforms import ROW_BYTES, SIDE
+from onnx2torch_mlir.engine.layout import TILE_PLACES
 
 KIND = Kind(batches=0, rows=1, segments=1, unpacked=0)
 """Of the contractions that it consists of: these have the functions that it calls."""
@@ -61,7 +62,7 @@ def _entry(tail: Tail | None) -> str:
         [
             f"func.func private @{name(tail)}({declared([*pointers, *words(SIZES), *of_tail(tail)])}) {{",
             *constants(one=1, two=2, most=_MOST_TILES, row=ROW_BYTES, more=_LINES_OF_ROOM),
-            *constants(wide=BLOCK_COLUMNS, page=_PAGE, apart=_APART, places=PLACES, each=_ITEMS_FOR_EACH, number=_BYTES),
+            *constants(wide=BLOCK_COLUMNS, page=_PAGE, apart=_APART, places=TILE_PLACES, each=_ITEMS_FOR_EACH, number=_BYTES),
             "%threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64",
             "%tiles_high = arith.ceildivsi %h, %two : i64",
             "%tiles_wide = arith.ceildivsi %w, %two : i64",
@@ -126,7 +127,7 @@ def _items(unit: VectorUnit, tail: Tail | None) -> str:
     return "\n".join(
         [
             f"func.func private @{_items_name(tail)}({declared(_of_items(tail))}, {threads.RANGE}) {{",
-            *constants(none=0, one=1, two=2, places=PLACES, number=_BYTES, wide=BLOCK_COLUMNS, row=ROW_BYTES),
+            *constants(none=0, one=1, two=2, places=TILE_PLACES, number=_BYTES, wide=BLOCK_COLUMNS, row=ROW_BYTES),
             *constants(entry=row_tables.ENTRY_BYTES, far_panels=BLOCK_COLUMNS // unit.columns, width=unit.columns),
             "%no = arith.constant false",
             "%zero = arith.constant 0 : i8",

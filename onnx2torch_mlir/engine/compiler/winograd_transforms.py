@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, constants, declared, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+from onnx2torch_mlir.engine.layout import TILE_PLACES
 
-SIDE = 4
+SIDE = math.isqrt(TILE_PLACES)
 """Lines and columns of a tile."""
-PLACES = SIDE * SIDE
 _BYTES = 4
 ROW_BYTES = BLOCK_COLUMNS * _BYTES
 """Of the sums of a tile at one place, in a block of columns."""
@@ -80,14 +83,19 @@ def tiles(unit: VectorUnit) -> str:
     for i in side:
         lines += _differences(f"%v{i}{{}}", f"%t{i}{{}}", vector)
     lines += ["%to_k = llvm.getelementptr %to0[%channel] : (!llvm.ptr, i64) -> !llvm.ptr, f32"]
-    place = "%to_k"
-    for i in side:
-        for j in side:
-            lines.append(f"llvm.store %v{i}{j}, {place} {{alignment = 4 : i64}} : {vector}, !llvm.ptr")
-            if (i, j) != (SIDE - 1, SIDE - 1):
-                lines.append(bytes_behind(f"%to{i}_{j}", place, "%plane"))
-                place = f"%to{i}_{j}"
+    for i, j, place in _along_places(lines, "%to_k"):
+        lines.append(f"llvm.store %v{i}{j}, {place} {{alignment = 4 : i64}} : {vector}, !llvm.ptr")
     return "\n".join([*lines, "}", "}", "return", "}"])
+
+
+def _along_places(lines: list[str], first: str) -> Iterator[tuple[int, int, str]]:
+    """Line and column of each place of a tile, and a pointer there, ``%plane`` bytes on, made by ``lines``."""
+    place = first
+    for number in range(TILE_PLACES):
+        if number:
+            lines.append(bytes_behind(f"{first}{number}", place, "%plane"))
+            place = f"{first}{number}"
+        yield *divmod(number, SIDE), place
 
 
 def _differences(to: str, of: str, vector: str) -> list[str]:
@@ -119,13 +127,8 @@ def results(unit: VectorUnit) -> str:
         bytes_behind("%r10", "%r00", "%line"),
         bytes_behind("%r11", "%r01", "%line"),
     ]
-    place = "%mk"
-    for i in side:
-        for j in side:
-            lines.append(f"%m{i}{j} = llvm.load {place} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}")
-            if (i, j) != (SIDE - 1, SIDE - 1):
-                lines.append(bytes_behind(f"%p{i}{j}", place, "%plane"))
-                place = f"%p{i}{j}"
+    for i, j, place in _along_places(lines, "%mk"):
+        lines.append(f"%m{i}{j} = llvm.load {place} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}")
     for j in side:
         lines += _totals(f"%s{{}}{j}", f"%m{{}}{j}", vector)
     for i in range(2):
