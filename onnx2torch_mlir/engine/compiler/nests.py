@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
@@ -93,12 +94,34 @@ def _indices(value: ir.Value, results: tuple[ir.AffineExpr, ...]) -> tuple[ir.Af
     return results if value == root_of(value) else None
 
 
+def turning(nest: Nest, equal: Equal) -> list[int]:
+    """The loops that are not known to have one turn."""
+    return [dim for dim, length in enumerate(nest.lengths) if equal.find(length) != 1]
+
+
+def row_loops(nest: Nest, rows: list[Length], equal: Equal) -> list[int] | None:
+    """The outer parallel loops that run over ``rows`` of these lengths, whatever loops of one turn lie between them.
+
+    None if others come first. Where all there is is one row, that is the first loop.
+    """
+    found = [0] if rows == [1] and nest.lengths else turning(nest, equal)[: len(rows)]
+    lengths = [equal.find(nest.lengths[dim]) for dim in found]
+    return found if lengths == rows and all(dim < nest.parallel for dim in found) else None
+
+
+def row_axes(root: ir.Value, rows: list[Length], equal: Equal) -> int:
+    """How many of a buffer's axes, from the first on, tell its rows."""
+    rank = ir.MemRefType(root.type).rank
+    axes = [axis for axis in range(rank) if rows == [1] or equal.find(size_of(root, axis)) != 1]
+    return axes[len(rows) - 1] + 1 if len(axes) >= len(rows) else rank
+
+
 def is_dense_along(nest: Nest, dim: int) -> bool:
     """Whether neighbours along ``dim`` are neighbours in memory, or the same element, in every operand."""
     return all(access.step(dim) in (0, 1) for access in accesses(nest.operation) if access.strides)
 
 
-def uses(expression: ir.AffineExpr, dims: range) -> bool:
+def uses(expression: ir.AffineExpr, dims: Iterable[int]) -> bool:
     """Whether an index depends on one of the dims."""
     return any(coefficient(expression, dim) != 0 for dim in dims)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from torch_mlir import ir
 from torch_mlir.dialects import affine, memref, scf
 
-from onnx2torch_mlir.engine.compiler.extents import Equal, emitted, index
-from onnx2torch_mlir.engine.compiler.nests import Nest, Place
+from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted, index
+from onnx2torch_mlir.engine.compiler.nests import Nest, Place, row_axes
 from onnx2torch_mlir.engine.compiler.parallel_loops import parallel, thread_count, worker
 from onnx2torch_mlir.engine.compiler.row_passes import Element, Pass, Step, passes_of
 from onnx2torch_mlir.engine.compiler.walks import block_of, made_by, nested, root_of
@@ -19,71 +19,89 @@ _ON_THE_STACK = 4096
 """Elements: larger rows, and those of unknown size, are allocated."""
 
 
-def write(outer: int, nests: list[Nest], equal: Equal) -> ir.Operation:
-    """Replace ``nests`` by one loop nest where the last of them is; its outermost loop."""
+def write(rows: list[Length], nests: list[Nest], equal: Equal) -> ir.Operation:
+    """Replace ``nests`` over the same ``rows`` by one loop nest where the last of them is; its outermost loop."""
     last = nests[-1].operation
-    private = _private_buffers(nests)
-    passes = passes_of(outer, nests, equal)
+    private = private_buffers(nests, {nest.operation for nest in nests})
     with ir.InsertionPoint(last), last.location:
-        writer = _Writer(outer, private, passes, equal)
-        loop = writer.rows(nests[0])
-        for buffer in writer.allocated:
-            memref.DeallocOp(buffer)
-    _remove(nests, private, loop)
+        writer = Writer(rows, nests, private, equal)
+        loop = parallel(writer.bounds)
+        body = loop.regions[0].blocks[0]
+        with ir.InsertionPoint.at_block_terminator(body):
+            writer.enter()
+            writer.row(list(body.arguments))
+        writer.free()
+    settle([nest.operation for nest in nests], touched(nests), private, loop)
     return loop
 
 
-def _private_buffers(nests: list[Nest]) -> set[ir.Value]:
-    """Allocations of which nothing but the nests knows."""
-    members = {nest.operation for nest in nests}
+def touched(nests: list[Nest]) -> set[ir.Value]:
+    """The buffers that nests read or write."""
+    return {place.root for nest in nests for place in nest.buffers if place.root is not None}
+
+
+def private_buffers(nests: list[Nest], members: set[ir.Operation]) -> set[ir.Value]:
+    """Allocations that the ``nests`` use, and of which nothing but the ``members`` knows."""
     block = block_of(nests[0].operation)
     found = set()
-    for root in {place.root for nest in nests for place in nest.buffers if place.root is not None}:
+    for root in touched(nests):
         fresh = made_by(root, "memref.alloc")
-        if fresh is not None and fresh.block == block and _only_used_by(root, members):
+        if fresh is not None and fresh.block == block and only_used_by(root, members):
             found.add(root)
     return found
 
 
-def _only_used_by(value: ir.Value, members: set[ir.Operation]) -> bool:
+def only_used_by(value: ir.Value, members: set[ir.Operation]) -> bool:
+    """Whether all that touches the elements of a buffer are ``members``."""
     for use in value.uses:
         user = use.owner.operation
         if user in members or user.name in ("memref.dealloc", "memref.dim"):
             continue
         if not user.name.startswith("memref.") or len(user.results) != 1 or root_of(user.results[0]) != root_of(value):
             return False
-        if not _only_used_by(user.results[0], members):
+        if not only_used_by(user.results[0], members):
             return False
     return True
 
 
-class _Writer:
-    """Emits at the insertion point; ``private`` buffers hold one row."""
+class Writer:
+    """Emits what ``nests`` do with a row; made at the insertion point before the loop over ``rows``.
 
-    def __init__(self, outer: int, private: set[ir.Value], passes: list[Pass], equal: Equal) -> None:
-        self.outer = outer
-        self.passes = passes
-        self.equal = equal
-        self.allocated: list[ir.Value] = []
+    Of ``private`` buffers each thread holds one row, for as long as it is at it.
+    """
+
+    def __init__(self, rows: list[Length], nests: list[Nest], private: set[ir.Value], equal: Equal) -> None:
+        self.passes = passes_of(rows, nests, equal)
+        self.held: dict[ir.Value, tuple[ir.Value, list[ir.Value]]] = {}
+        """Buffers whose rows are somewhere else: the array that holds them, and the first indices of the row at hand."""
+        self._rows, self._equal = rows, equal
+        self._allocated: list[ir.Value] = []
         self._worker: ir.Value | None = None
         self._kept = self._passed_on(private)
         self._scratch = {root: self._row_of(root) for root in private if root not in self._kept}
         # What stands for a class of lengths may only be made after the group.
-        own = {equal.find(length): length for one in passes for step in one.steps for length in step.nest.lengths}
+        own = {equal.find(length): length for nest in nests for length in nest.lengths}
         self._zero, self._one = index(0), index(1)
         self._lengths = {length: emitted(length if isinstance(length, int) else own[length]) for length in own}
 
-    def rows(self, first: Nest) -> ir.Operation:
-        """The loops over rows with all passes inside; the outermost one."""
-        bounds = [self._lengths[self.equal.find(length)] for length in first.lengths[: self.outer]]
+    @property
+    def bounds(self) -> list[ir.Value]:
+        """How many rows there are along each dim."""
+        return [self._lengths[length] for length in self._rows]
 
-        loop = parallel(bounds)
-        body = loop.regions[0].blocks[0]
-        with ir.InsertionPoint.at_block_terminator(body):
-            self._worker = worker() if self.allocated else None
-            for one in self.passes:
-                self._pass(one, list(body.arguments))
-        return loop
+    def enter(self) -> None:
+        """What comes first in a turn of the loop over rows."""
+        self._worker = worker() if self._allocated else None
+
+    def row(self, row: list[ir.Value]) -> None:
+        """All passes over a row, whose place along each dim of the rows is given."""
+        for one in self.passes:
+            self._pass(one, row)
+
+    def free(self) -> None:
+        """What comes after the loop."""
+        for buffer in self._allocated:
+            memref.DeallocOp(buffer)
 
     def _passed_on(self, private: set[ir.Value]) -> set[ir.Value]:
         """Private buffers whose elements are only needed in the turn that computes them: no memory at all."""
@@ -104,20 +122,24 @@ class _Writer:
 
     def _row_of(self, root: ir.Value) -> ir.Value:
         whole = ir.MemRefType(root.type)
-        shape = list(whole.shape)[self.outer :]
+        outer = self._axes(root)
+        shape = list(whole.shape)[outer:]
         type_ = ir.MemRefType.get(shape, whole.element_type)
-        dynamic = [axis for axis in range(self.outer, whole.rank) if whole.is_dynamic_dim(axis)]
+        dynamic = [axis for axis in range(outer, whole.rank) if whole.is_dynamic_dim(axis)]
         elements = 1
         for size in shape:
             elements *= size
         if not dynamic and elements <= _ON_THE_STACK:
             return memref.AllocaOp(type_, [], [], alignment=_ALIGNMENT).result
-        before = sum(whole.is_dynamic_dim(axis) for axis in range(self.outer))
+        before = sum(whole.is_dynamic_dim(axis) for axis in range(outer))
         sizes = list(root.owner.operation.operands)[before : before + len(dynamic)]
         several = ir.MemRefType.get([ir.ShapedType.get_dynamic_size(), *shape], whole.element_type)
         buffer: ir.Value = memref.AllocOp(several, [thread_count(root.owner.operation), *sizes], []).result
-        self.allocated.append(buffer)
+        self._allocated.append(buffer)
         return buffer
+
+    def _axes(self, root: ir.Value) -> int:
+        return row_axes(root, self._rows, self._equal)
 
     def _pass(self, one: Pass, row: list[ir.Value]) -> None:
         bounds = [self._lengths[length] for length in one.lengths]
@@ -178,14 +200,17 @@ class _Writer:
         return after
 
     def _positions(self, step: Step, here: list[ir.Value]) -> Callable[[int], ir.Value]:
-        loops = [*range(self.outer), *step.inside]
+        loops = [*step.rows, *step.inside]
         return lambda dim: here[loops.index(dim)] if dim in loops else self._zero
 
     def _at(self, step: Step, place: Place, here: list[ir.Value]) -> tuple[ir.Value, list[ir.Value]]:
-        scratch = self._scratch.get(place.root) if place.root is not None else None
-        if scratch is not None and place.indices is not None:
-            own = [self._worker] if scratch in self.allocated else []
-            return scratch, [*own, *(_applied(e, here) for e in step.expressions(place.indices[self.outer :]))]
+        if place.root is not None and place.indices is not None and (place.root in self.held or place.root in self._scratch):
+            inside = [_applied(e, here) for e in step.expressions(place.indices[self._axes(place.root) :])]
+            if place.root in self.held:
+                array, first = self.held[place.root]
+                return array, [*first, *inside]
+            scratch = self._scratch[place.root]
+            return scratch, [*([self._worker] if scratch in self._allocated else []), *inside]
         return place.value, [_applied(e, here) for e in step.expressions(place.results)]
 
     def _load(self, step: Step, place: Place, here: list[ir.Value]) -> ir.Value:
@@ -222,11 +247,10 @@ def _copied(block: ir.Block, given: list[ir.Value | None], position: Callable[[i
     return [mapping.get(value, value) for value in operations[-1].operands]
 
 
-def _remove(nests: list[Nest], private: set[ir.Value], loop: ir.Operation) -> None:
-    """Erase the nests and what only they used; buffers that were freed between them are freed after the loop."""
-    roots = {place.root for nest in nests for place in nest.buffers if place.root is not None}
-    for nest in nests:
-        nest.operation.erase()
+def settle(members: list[ir.Operation], roots: set[ir.Value], private: set[ir.Value], loop: ir.Operation) -> None:
+    """Erase ``members``, which the ``loop`` now does, and ``private`` buffers; others of ``roots`` are freed after the loop."""
+    for member in members:
+        member.erase()
     for root in roots:
         for use in list(root.uses):
             user = use.owner.operation

@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length
 from onnx2torch_mlir.engine.compiler.loop_order import substitute
-from onnx2torch_mlir.engine.compiler.nests import Nest, Place
+from onnx2torch_mlir.engine.compiler.nests import Nest, Place, row_loops, turning
 
 Element = tuple[Any, tuple[str, ...]]
 """A buffer and the indices of an element in the loops of the pass, as text."""
@@ -17,16 +17,16 @@ Element = tuple[Any, tuple[str, ...]]
 
 @dataclass
 class Step:
-    """One nest in a pass: its loops that are longer than one inside the row, from the outside in."""
+    """One nest in a pass: its loops over rows, and those of more than one turn inside the row, from the outside in."""
 
     nest: Nest
-    outer: int
+    rows: list[int]
     inside: list[int]
 
     def expressions(self, indices: tuple[ir.AffineExpr, ...]) -> tuple[ir.AffineExpr, ...]:
         """Indices over the loops of the pass: rows first, then the loops inside; loops of one turn are at 0."""
         names: list[ir.AffineExpr] = [ir.AffineConstantExpr.get(0)] * len(self.nest.reductions)
-        for position, dim in enumerate([*range(self.outer), *self.inside]):
+        for position, dim in enumerate([*self.rows, *self.inside]):
             names[dim] = ir.AffineDimExpr.get(position)
         return tuple(substitute(expression, names) for expression in indices)
 
@@ -39,7 +39,7 @@ class Step:
         """Whether every turn of the pass has an element of its own."""
         indices = place.indices if place.indices is not None else place.results
         positions = {e.position for e in self.expressions(indices) if isinstance(e, ir.AffineDimExpr)}
-        return positions == set(range(self.outer + len(self.inside)))
+        return positions == set(range(len(self.rows) + len(self.inside)))
 
     def reduces_innermost(self) -> bool:
         """Whether the innermost loop adds up to what stays the same in it."""
@@ -54,11 +54,13 @@ class Pass:
     steps: list[Step] = field(default_factory=list)
 
 
-def passes_of(outer: int, nests: list[Nest], equal: Equal) -> list[Pass]:
+def passes_of(rows: list[Length], nests: list[Nest], equal: Equal) -> list[Pass]:
     """The fewest passes that this finds; each step follows all that it depends on."""
     passes: list[Pass] = []
     for nest in nests:
-        inside = [dim for dim in range(outer, len(nest.lengths)) if equal.find(nest.lengths[dim]) != 1]
+        outer = row_loops(nest, rows, equal)
+        assert outer is not None
+        inside = [dim for dim in turning(nest, equal) if dim not in outer]
         step = Step(nest, outer, inside)
         lengths = tuple(equal.find(nest.lengths[dim]) for dim in inside)
         last = max((number for number, there in enumerate(passes) if _depends(step, there)), default=-1)

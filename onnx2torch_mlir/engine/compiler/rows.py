@@ -14,7 +14,7 @@ from torch_mlir import ir
 from onnx2torch_mlir.engine.compiler import row_code
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length
 from onnx2torch_mlir.engine.compiler.kernels import distinct, relax_sums
-from onnx2torch_mlir.engine.compiler.nests import Nest, Place, is_dense_along, nest_of, uses
+from onnx2torch_mlir.engine.compiler.nests import Nest, Place, is_dense_along, nest_of, row_axes, row_loops, turning, uses
 from onnx2torch_mlir.engine.compiler.walks import functions, nested, symbol
 
 _FEWEST = 8
@@ -32,10 +32,10 @@ _HARMLESS = (
 
 @dataclass
 class Group:
-    """Nests over the same ``outer`` loops, one after the other in a block."""
+    """Nests over the same ``rows``, one after the other in a block."""
 
-    outer: int
     rows: list[Length]
+    """How many there are along each of their dims; dims of one place do not count, unless there is but one row."""
     nests: list[Nest] = field(default_factory=list)
 
 
@@ -73,7 +73,7 @@ def _fuse_run(run: list[ir.Operation]) -> list[ir.Operation]:
             continue
         for nest in group.nests:
             relax_sums(nest.operation)
-        loops.append(row_code.write(group.outer, group.nests, equal))
+        loops.append(row_code.write(group.rows, group.nests, equal))
         start += len(group.nests)
     return loops
 
@@ -83,9 +83,9 @@ def _group_from(nests: list[Nest | None], start: int, equal: Equal) -> Group | N
     seed = next((n for n in nests[start:] if n is None or any(n.reductions)), None)
     if seed is None or seed.parallel == 0:
         return None
-    group = Group(seed.parallel, [equal.find(length) for length in seed.lengths[: seed.parallel]])
+    group = Group([equal.find(seed.lengths[dim]) for dim in turning(seed, equal) if dim < seed.parallel] or [1])
     for nest in nests[start:]:
-        if nest is None or not _fits(nest, group, equal) or not _may_join(nest, group):
+        if nest is None or not _fits(nest, group, equal) or not _may_join(nest, group, equal):
             break
         group.nests.append(nest)
     return group if seed in group.nests and len(group.nests) > 1 and _is_long(group, equal) else None
@@ -95,8 +95,8 @@ def _is_long(group: Group, equal: Equal) -> bool:
     longest = 1
     for nest in group.nests:
         count = 1
-        for length in nest.lengths[group.outer :]:
-            found = equal.find(length)
+        for dim in _inside(nest, group, equal):
+            found = equal.find(nest.lengths[dim])
             count *= found if isinstance(found, int) else _FEWEST
         longest = max(longest, count)
     return longest >= _FEWEST
@@ -104,16 +104,14 @@ def _is_long(group: Group, equal: Equal) -> bool:
 
 def _fits(nest: Nest, group: Group, equal: Equal) -> bool:
     """Whether the nest's outer loops are those of the group, and what is inside runs along memory."""
-    if nest.parallel < group.outer or len(nest.operation.results):
-        return False
-    if any(equal.find(length) != row for length, row in zip(nest.lengths, group.rows, strict=False)):
+    if row_loops(nest, group.rows, equal) is None or len(nest.operation.results):
         return False
     plain = all(
         isinstance(result, ir.AffineDimExpr | ir.AffineConstantExpr) for place in nest.buffers for result in place.results
     )
     if not plain or any(place.written and place.root is None for place in nest.places):
         return False
-    inside = [dim for dim in range(group.outer, len(nest.lengths)) if equal.find(nest.lengths[dim]) != 1]
+    inside = _inside(nest, group, equal)
     if inside and not is_dense_along(nest, inside[-1]):
         return False
     everywhere = set(range(len(nest.lengths)))
@@ -124,21 +122,31 @@ def _fits(nest: Nest, group: Group, equal: Equal) -> bool:
     )
 
 
-def _may_join(nest: Nest, group: Group) -> bool:
+def _inside(nest: Nest, group: Group, equal: Equal) -> list[int]:
+    """The loops inside a row."""
+    return [dim for dim in turning(nest, equal) if dim not in (row_loops(nest, group.rows, equal) or [])]
+
+
+def _may_join(nest: Nest, group: Group, equal: Equal) -> bool:
     """Whether each row of the group depends on the same row of what the group writes, and on nothing else it writes."""
-    every = [place for member in (*group.nests, nest) for place in member.buffers]
-    written = {place.root for place in every if place.written}
-    roots = {place.root for place in every}
+    members = [*group.nests, nest]
+    every = [(member, place) for member in members for place in member.buffers]
+    written = {place.root for _, place in every if place.written}
+    roots = {place.root for _, place in every}
     if len(roots) > _MOST_BUFFERS:
         return False
-    return all(_is_by_row(place, group.outer) for place in every if place.root in written) and all(
+    by_row = all(_is_by_row(member, place, group, equal) for member, place in every if place.root in written)
+    return by_row and all(
         distinct(one, other) for one in written for other in roots if one != other
     )
 
 
-def _is_by_row(place: Place, outer: int) -> bool:
-    indices = place.indices
-    if indices is None or len(indices) < outer:
+def _is_by_row(nest: Nest, place: Place, group: Group, equal: Equal) -> bool:
+    """Whether a row of the nest meets just the same row of a buffer that it writes."""
+    loops = row_loops(nest, group.rows, equal)
+    if place.root is None or place.indices is None or loops is None:
         return False
-    own = all(isinstance(e, ir.AffineDimExpr) and e.position == dim for dim, e in enumerate(indices[:outer]))
-    return own and not any(uses(expression, range(outer)) for expression in indices[outer:])
+    count = row_axes(place.root, group.rows, equal)
+    turning_ = set(turning(nest, equal)) | set(loops)
+    moving = [e.position for e in place.indices[:count] if isinstance(e, ir.AffineDimExpr) and e.position in turning_]
+    return moving == loops and not any(uses(expression, loops) for expression in place.indices[count:])
