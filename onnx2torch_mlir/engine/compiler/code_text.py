@@ -42,6 +42,24 @@ def product(name: str, factors: Sequence[str]) -> str:
     return "\n".join([*lines, f"%{name} = arith.muli {found}, %one : i64"])
 
 
+def moved_by_batch(batches: int, operands: dict[str, tuple[str, str]]) -> list[str]:
+    """``%x_`` for each operand x: its place in ``%batch``, of its pointer and the name of its steps.
+
+    Batches have so many dims of ``%bn0`` …, outer ones first, each step in bytes.
+    """
+    lines, rest = list[str](), "%batch"
+    places = {name: pointer for name, (pointer, _) in operands.items()}
+    for i in reversed(range(batches)):
+        lines += [f"%i{i} = arith.remui {rest}, %bn{i} : i64", f"%rest{i} = arith.divui {rest}, %bn{i} : i64"]
+        rest = f"%rest{i}"
+        for name, (_, step) in operands.items():
+            lines.append(f"%f{name}{i} = arith.muli %i{i}, %{step}{i} : i64")
+            lines.append(bytes_behind(f"%{name}_{i}", places[name], f"%f{name}{i}"))
+            places[name] = f"%{name}_{i}"
+    ends = (f"%{name}_ = llvm.getelementptr {place}[0] : (!llvm.ptr) -> !llvm.ptr, i8" for name, place in places.items())
+    return [*lines, *ends]
+
+
 def header_word(name: str, header: str, word: int) -> list[str]:
     """``name`` = a word of the header of packed weights (layout.py)."""
     return [

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import threads
-from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, product, turned
+from onnx2torch_mlir.engine.compiler.code_text import (
+    LINE_BYTES,
+    asked,
+    bytes_behind,
+    called,
+    constants,
+    declared,
+    moved_by_batch,
+    product,
+    turned,
+    words,
+)
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
@@ -25,6 +36,49 @@ def functions_for(unit: VectorUnit, segments: int) -> str:
     """Both functions, and what shares the panels among threads."""
     types = ["!llvm.ptr", "!llvm.ptr", *["i64"] * (3 + 2 * segments)]
     return "\n".join([_pack(unit, segments), _part(unit, segments), threads.spread(part_name(segments), types)])
+
+
+def batches_name(segments: int, batches: int) -> str:
+    """The function that packs the columns of several batches."""
+    return f"{name(segments)}_{batches}"
+
+
+def batches_arguments(segments: int, batches: int) -> list[tuple[str, str]]:
+    """What it takes before the range of panels, of which each batch has as many: names and types.
+
+    Where they go and where they are; the bytes of a packed panel and how many there are; how many columns, and their step; the
+    counts and steps of segments and of the dims of batches.
+    """
+    of_batches = [f"b{letter}{i}" for i in range(batches) for letter in "ns"]
+    numbers = words(["far", "panels", "n", "ns", *_sizes(segments), *of_batches])
+    return [("%to", "!llvm.ptr"), ("%b", "!llvm.ptr"), *numbers]
+
+
+def functions_for_batches(segments: int, batches: int) -> str:
+    """This function and what shares the panels among threads; `functions_for` the ``segments`` have to be there."""
+    arguments, packing = batches_arguments(segments, batches), batches_name(segments, batches)
+    numbers = words(["far", "n", "ns", *_sizes(segments), "low", "high", "worker"])
+    lines = [
+        f"func.func private @{packing}({declared(arguments)}, {threads.RANGE}) {{",
+        *constants(none=0, one=1),
+        "%least = arith.maxsi %panels, %one : i64",
+        "%from = arith.divui %begin, %least : i64",
+        "%until = arith.ceildivsi %end, %least : i64",
+        "scf.for %batch = %from to %until step %one : i64 {",
+        *moved_by_batch(batches, {"b": ("%b", "bs")}),
+        "%first = arith.muli %batch, %panels : i64",
+        "%passed = arith.subi %begin, %first : i64",
+        "%left = arith.subi %end, %first : i64",
+        "%low = arith.maxsi %passed, %none : i64",
+        "%high = arith.minsi %left, %panels : i64",
+        "%before = arith.muli %first, %far : i64",
+        bytes_behind("%there", "%to", "%before"),
+        called(part_name(segments), [("%there", "!llvm.ptr"), ("%b_", "!llvm.ptr"), *numbers]),
+        "}",
+        "return",
+        "}",
+    ]
+    return "\n".join([*lines, threads.spread(packing, [type_ for _, type_ in arguments])])
 
 
 def _sizes(segments: int) -> list[str]:
@@ -54,11 +108,10 @@ def _part(unit: VectorUnit, segments: int) -> str:
 
 def _pack(unit: VectorUnit, segments: int) -> str:
     """@o2m_pack_S(to, b, n, step of columns, counts and strides of segments): columns side by side, 0 beyond the last."""
-    declared = ", ".join(f"%{size}: i64" for size in _sizes(segments))
-    lanes, last = unit.lanes, segments - 1
+    lanes, last, sizes = unit.lanes, segments - 1, words(["n", "ns", *_sizes(segments)])
     wide, numbers = f"vector<{lanes}xi64>", ", ".join(map(str, range(lanes)))
     lines = [
-        f"func.func private @{name(segments)}(%to: !llvm.ptr, %b: !llvm.ptr, %n: i64, %ns: i64, {declared}) {{",
+        f"func.func private @{name(segments)}(%to: !llvm.ptr, %b: !llvm.ptr, {declared(sizes)}) {{",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
         f"%lanes = arith.constant {lanes} : i64",

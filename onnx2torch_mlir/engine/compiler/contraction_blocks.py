@@ -87,8 +87,8 @@ class Blocks:
         lines = [
             f"func.func private @{name}({declared(self.arguments())}, {threads.RANGE}) {{",
             "%one = arith.constant 1 : i64",
-            *_own("rows", BLOCK_ROWS * row_tables.ENTRY_BYTES),
-            *(_own("sums", BLOCK_ROWS * BLOCK_COLUMNS * _BYTES) if tail is not None else []),
+            *own("rows", BLOCK_ROWS * row_tables.ENTRY_BYTES),
+            *(own("sums", BLOCK_ROWS * BLOCK_COLUMNS * _BYTES) if tail is not None else []),
             *self.count(),
             f"%panels_in = arith.constant {BLOCK_COLUMNS // self.unit.columns} : i64",
             "%step = arith.muli %far, %panels_in : i64",
@@ -182,8 +182,8 @@ def call_all(name: str, arguments: list[tuple[str, str]], moved: dict[str, str],
     return threads.on_all(name, items, [(moved.get(value, value), type_) for value, type_ in arguments])
 
 
-def _own(name: str, size: int) -> list[str]:
-    """``%name``: memory of the function's own."""
+def own(name: str, size: int) -> list[str]:
+    """``%name``: so many bytes of the function's own."""
     return [
         f"%{name}_size = arith.constant {size} : i64",
         f"%{name} = llvm.alloca %{name}_size x i8 {{alignment = {LINE_BYTES} : i64}} : (i64) -> !llvm.ptr",

@@ -10,13 +10,15 @@ from onnx2torch_mlir.engine.compiler import (
     coded_columns,
     column_packing,
     contraction_panels,
+    contraction_rows,
     register_tile,
     row_tables,
     threads,
 )
-from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, product, words
+from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, moved_by_batch, product, words
 from onnx2torch_mlir.engine.compiler.contraction_blocks import Blocks, call_all, call_range
-from onnx2torch_mlir.engine.compiler.contraction_kinds import Kind
+from onnx2torch_mlir.engine.compiler.contraction_kinds import Kind, Tail
+from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _COLUMNS_FOR_EACH = 8
@@ -28,25 +30,22 @@ _OF_BATCH = {"%a": "%a_", "%b": "%b_", "%c": "%c_"}
 """The operands of the batch at hand (`_Contract._moved`)."""
 
 
-def functions_for(unit: VectorUnit, kinds: set[Kind], halves: tuple[int, ...]) -> str:
-    """The texts of the functions of ``kinds`` and of what they call, but for the tails.
+def functions_for(unit: VectorUnit, kinds: set[Kind], of_rows: set[RowsKind], halves: tuple[int, ...]) -> str:
+    """The texts of the functions of ``kinds`` and ``of_rows``, and of what they call, but for tails and the packing of columns.
 
     ``halves``: how many vectors of columns tiles have.
     """
-    texts = [
-        row_tables.rows(count, of_block=of_block)
-        for count, of_block in sorted({(kind.rows, kind.tail is not None) for kind in kinds})
-    ]
+    tables = {(kind.rows, kind.tail is not None) for kind in kinds} | {(kind.rows, False) for kind in of_rows}
+    texts = [row_tables.rows(count, of_block=of_block) for count, of_block in sorted(tables)]
+    panels = {(kind.tail_of_tiles, kind.segments) for kind in kinds} | {(None, kind.segments) for kind in of_rows}
     texts += [
         register_tile.tile(unit, segments, rows, half)
-        for segments in range(1, max(kind.segments for kind in kinds) + 1)
+        for segments in range(1, max(segments for _, segments in panels) + 1)
         for rows in range(1, unit.rows + 1)
         for half in halves
     ]
-    texts += _panels_for(unit, kinds, halves)
-    texts += [
-        column_packing.functions_for(unit, count) for count in sorted({kind.unpacked for kind in kinds if not kind.packed})
-    ]
+    texts += _panels_for(unit, panels, halves)
+    texts += [contraction_rows.function(unit, kind) for kind in sorted(of_rows, key=lambda kind: kind.name)]
     if any(kind.codes for kind in kinds):
         texts.append(coded_columns.functions(unit))
     for kind in sorted(kinds, key=lambda kind: kind.name):
@@ -54,10 +53,9 @@ def functions_for(unit: VectorUnit, kinds: set[Kind], halves: tuple[int, ...]) -
     return "\n".join(texts)
 
 
-def _panels_for(unit: VectorUnit, kinds: set[Kind], halves: tuple[int, ...]) -> list[str]:
-    """The loops around tiles that the functions of ``kinds`` call."""
+def _panels_for(unit: VectorUnit, wanted: set[tuple[Tail | None, int]], halves: tuple[int, ...]) -> list[str]:
+    """The loops around tiles, for tails and numbers of segments."""
     texts = []
-    wanted = {(kind.tail_of_tiles, kind.segments) for kind in kinds}
     for tail in sorted({tail for tail, _ in wanted}, key=str):
         counts = sorted({count for of, count in wanted if of == tail})
         for count in range(1, counts[-1] + 1):
@@ -101,7 +99,7 @@ class _Contract:
             "%one = arith.constant 1 : i64",
             *self._of.count(),
             "scf.for %batch = %begin to %end step %one : i64 {",
-            *self._moved(),
+            *self._moved("%b", "bb"),
         ]
         if self._kind.packed:
             lines.append(call_range(self._blocks, self._of.arguments(), _OF_BATCH, "%none, %blocks, %worker"))
@@ -119,21 +117,9 @@ class _Contract:
             ]
         return "\n".join([*lines, "}", "return", "}"])
 
-    def _moved(self, right: str = "%b", step: str = "bb") -> list[str]:
+    def _moved(self, right: str, step: str) -> list[str]:
         """``%a_``, ``%b_`` and ``%c_``: the operands of ``%batch``; the ``right`` one has batches ``%step0`` … apart."""
-        lines, rest = list[str](), "%batch"
-        places = {"a": "%a", "b": right, "c": "%c"}
-        steps = {"a": "ba", "b": step, "c": "bc"}
-        for i in reversed(range(self._kind.batches)):
-            lines += [f"%i{i} = arith.remui {rest}, %bn{i} : i64", f"%rest{i} = arith.divui {rest}, %bn{i} : i64"]
-            rest = f"%rest{i}"
-            for letter in "abc":
-                lines += [
-                    f"%f{letter}{i} = arith.muli %i{i}, %{steps[letter]}{i} : i64",
-                    f"%{letter}_{i} = llvm.getelementptr {places[letter]}[%f{letter}{i}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-                ]
-                places[letter] = f"%{letter}_{i}"
-        return [*lines, *(f"%{x}_ = llvm.getelementptr {places[x]}[0] : (!llvm.ptr) -> !llvm.ptr, i8" for x in "abc")]
+        return moved_by_batch(self._kind.batches, {"a": ("%a", "ba"), "b": (right, step), "c": ("%c", "bc")})
 
     def _pack(self, to: str, source: str) -> str:
         given = [to, source, *(f"%{name}" for name in self._of.column_sizes)]

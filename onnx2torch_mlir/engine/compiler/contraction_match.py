@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -38,6 +39,13 @@ class Contraction:
     def fixed_length(self, dim: int) -> int | None:
         """The number of turns of loop ``dim``, where the types tell."""
         return _static(self.operands, self.length(dim))
+
+    @property
+    def known_rows(self) -> int | None:
+        """How many rows there are in each batch, where the types tell."""
+        lengths = [self.fixed_length(dim) for dim in self.rows]
+        known = [length for length in lengths if length is not None]
+        return math.prod(known) if len(known) == len(lengths) else None
 
     def merged(self) -> list[list[int]]:
         """The segments in groups that are one segment of the left operand, outer ones first."""

@@ -102,10 +102,11 @@ def leave_out(found: Found) -> None:
 def _is_in_order(sums: Sums) -> bool:
     """Whether the result's elements lie densely in the order of the loops."""
     moved = [e.position for e in sums.access.map.results if isinstance(e, ir.AffineDimExpr) and e.position in sums.loops]
-    return _is_dense(sums.result) and moved == sums.loops
+    return is_dense(sums.result) and moved == sums.loops
 
 
-def _is_dense(value: ir.Value) -> bool:
+def is_dense(value: ir.Value) -> bool:
+    """Whether a memref's elements lie side by side in the order of its axes."""
     return not isinstance(ir.MemRefType(value.type).layout, ir.StridedLayoutAttr)
 
 
@@ -148,9 +149,9 @@ def _kind(nest: ir.Operation, position: int, root: ir.Value) -> str | None:
     if not is_memref(value.type):
         return "scalar"
     every = list(range(map_.n_dims))
-    if moving == every and not _is_dense(value) and len(dims) == len(every) and spread_of(value) is not None:
+    if moving == every and not is_dense(value) and len(dims) == len(every) and spread_of(value) is not None:
         return "spread" if root_of(value) != root else None
-    if not every or not _is_dense(value):
+    if not every or not is_dense(value):
         return None
     if moving == every:
         return "sums" if root_of(value) == root else "all"

@@ -7,13 +7,15 @@ operands it moves. What does not fit stays a loop nest. Weights are packed once,
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
 from onnx2torch_mlir.engine.compiler import (
+    attention,
+    attention_code,
+    column_packing,
     contraction_driver,
     contraction_tails,
     runtime,
@@ -25,6 +27,7 @@ from onnx2torch_mlir.engine.compiler import (
 from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind, Tail
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
+from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import append, functions, nested, symbol
@@ -44,39 +47,78 @@ class _Program:
     """What has not been looked at yet."""
     with_winograd: bool
     kinds: set[Kind] = field(default_factory=set)
+    of_rows: set[RowsKind] = field(default_factory=set)
+    packed_before: set[tuple[int, int]] = field(default_factory=set)
+    """Numbers of segments and of dims of batches, of columns that are packed before a loop over rows."""
     winograd: set[Tail | None] = field(default_factory=set)
     """The tails of convolutions that go by Winograd's algorithm."""
     has_narrow: bool = False
     """Whether the last columns of a contraction are known to fill one vector at most."""
 
 
-def replace(module: ir.Module, weights: Weights, tails: contraction_tails.Tails, *, with_winograd: bool) -> None:
+def replace(
+    module: ir.Module, weights: Weights, tails: contraction_tails.Tails, *, with_winograd: bool, with_attention: bool
+) -> list[ir.Operation]:
     """Let every contraction of @main call the driver; the functions of tails are added to ``tails``.
 
-    The module holds @main on memrefs, with named operations generalized and arguments packed (arguments.py).
+    The module holds @main on memrefs, with named operations generalized and arguments packed (arguments.py). Returns the loops
+    that stand for whole attentions.
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    nests = [operation for operation in nested(main) if operation.name == "linalg.generic"]
-    program = _Program(weights, tails, nests, with_winograd)
+    program = _Program(weights, tails, [], with_winograd)
+    loops = _replace_attention(main, program) if with_attention else []
+    program.nests = _generics(main)
     while program.nests:
         found = match(program.nests.pop(0))
         if found is not None:
             _call(found, program)
-    if program.kinds:
-        unit = of_host()
-        texts = [contraction_driver.functions_for(unit, program.kinds, (2, 1) if program.has_narrow else (2,))]
-        if program.winograd:
-            texts.append(winograd_code.functions_for(unit, program.winograd))
-        after = {kind.tail for kind in program.kinds} | program.winograd
-        texts += sorted(tail.declaration for tail in after if tail is not None)
-        declared = threads.SIGNATURES + runtime.SIGNATURES
-        append(module, declared + "\n".join(texts))
+    _append(module, program)
+    return loops
+
+
+def _generics(main: ir.Operation) -> list[ir.Operation]:
+    return [operation for operation in nested(main) if operation.name == "linalg.generic"]
+
+
+def _replace_attention(main: ir.Operation, program: _Program) -> list[ir.Operation]:
+    """A loop for each attention of @main; all are found before one is written, for they may lie across each other."""
+    loops: list[ir.Operation] = []
+    every: list[attention.Found] = []
+    taken: set[ir.Operation] = set()
+    for scores in map(match, _generics(main)):
+        found = None if scores is None else attention.find(scores, lambda each: _packing(each, program) is None)
+        if found is not None and not taken & set(found.members):
+            taken |= set(found.members)
+            every.append(found)
+    for one in every:
+        program.has_narrow = program.has_narrow or _is_narrow(one.scores) or _is_narrow(one.products)
+        written = attention_code.write(one, of_host(), program.weights.context)
+        loops.append(written.loop)
+        program.of_rows |= written.kinds
+        program.packed_before |= written.packed
+    return loops
+
+
+def _append(module: ir.Module, program: _Program) -> None:
+    """The functions that are called."""
+    if not program.kinds and not program.of_rows:
+        return
+    unit, halves = of_host(), (2, 1) if program.has_narrow else (2,)
+    packed = {kind.unpacked for kind in program.kinds if not kind.packed} | {count for count, _ in program.packed_before}
+    texts = [column_packing.functions_for(unit, count) for count in sorted(packed)]
+    texts += [column_packing.functions_for_batches(*key) for key in sorted(program.packed_before)]
+    texts.append(contraction_driver.functions_for(unit, program.kinds, program.of_rows, halves))
+    if program.winograd:
+        texts.append(winograd_code.functions_for(unit, program.winograd))
+    after = {kind.tail for kind in program.kinds} | program.winograd
+    texts += sorted(tail.declaration for tail in after if tail is not None)
+    append(module, threads.SIGNATURES + runtime.SIGNATURES + "\n".join(texts))
 
 
 def _call(found: Contraction, program: _Program) -> None:
     generic = found.generic
     packing = _packing(found, program)
-    rows = _known_rows(found)
+    rows = found.known_rows
     if packing is None and rows is not None and rows < _FEW_ROWS:
         return
     fill = fill_before(generic)
@@ -180,13 +222,6 @@ def _is_narrow(found: Contraction) -> bool:
     """Whether what is left of the columns after whole tiles is known to fill one vector at most."""
     unit, count = of_host(), found.fixed_length(found.column) if found.column is not None else 1
     return count is not None and 0 < count % unit.columns <= unit.lanes
-
-
-def _known_rows(found: Contraction) -> int | None:
-    """How many rows there are, where the types tell."""
-    lengths = [found.fixed_length(dim) for dim in found.rows]
-    known = [length for length in lengths if length is not None]
-    return math.prod(known) if len(known) == len(lengths) else None
 
 
 def _packing(found: Contraction, program: _Program) -> Packing | None:

@@ -10,33 +10,37 @@ from torch_mlir.dialects import arith, memref
 from onnx2torch_mlir.engine.compiler.walks import constant_of, made_by
 
 Length: TypeAlias = "int | tuple[Any, ...]"
-"""A number; ("value", a value of type index); or ("size", a memref, its axis)."""
+"""A number; ("value", a value of type index); or ("size", a memref or tensor, its axis)."""
 
 
 def size_of(value: ir.Value, axis: int) -> Length:
-    """The size of a memref along an axis, traced to where it comes from."""
-    type_ = ir.MemRefType(value.type)
+    """The size of a memref or tensor along an axis, traced to where it comes from."""
+    type_ = ir.ShapedType(value.type)
     if not type_.is_dynamic_dim(axis):
         return int(type_.shape[axis])
     operation = made_by(value)
     if operation is not None:
         varying = sum(type_.is_dynamic_dim(before) for before in range(axis))
-        if operation.name == "memref.alloc":
-            return _traced(operation.operands[varying])
-        if operation.name == "memref.expand_shape":
-            return _traced(operation.operands[1 + varying])
+        if operation.name in ("memref.alloc", "tensor.empty"):
+            return size_from(operation.operands[varying])
+        if operation.name in ("memref.expand_shape", "tensor.expand_shape"):
+            return size_from(operation.operands[1 + varying])
+        if operation.name in ("linalg.generic", "linalg.fill"):
+            results = list(operation.results)
+            return size_of(operation.operands[len(operation.operands) - len(results) + results.index(value)], axis)
         if operation.name == "memref.cast":
             return size_of(operation.operands[0], axis)
         if operation.name in ("memref.subview", "memref.reinterpret_cast"):
             sizes = list(ir.DenseI64ArrayAttr(operation.attributes["static_sizes"]))
             offsets = int(ir.DenseI32ArrayAttr(operation.attributes["operandSegmentSizes"])[1])
             if len(sizes) == type_.rank:
-                return _traced(operation.operands[1 + offsets + varying])
+                return size_from(operation.operands[1 + offsets + varying])
     return ("size", value, axis)
 
 
-def _traced(value: ir.Value) -> Length:
-    dim = made_by(value, "memref.dim")
+def size_from(value: ir.Value) -> Length:
+    """The length that a value of type index is, traced to where it comes from."""
+    dim = made_by(value, "memref.dim", "tensor.dim")
     axis = None if dim is None else constant_of(dim.operands[1])
     if dim is not None and axis is not None:
         return size_of(dim.operands[0], int(axis))

@@ -19,6 +19,8 @@ SERIAL = "o2m.serial"
 _WORKER = "o2m_worker_index"
 TURN = "o2m_turn"
 """A function (turns.py) that touches nothing but the memory it is given."""
+SOME_ROWS = "o2m_some_rows_"
+"""How the names of functions begin (contraction_rows.py) that write only the rows they are asked for."""
 _RANGE = "_range"
 _PASSED = re.compile(r"!llvm\.ptr|index|i(1|8|16|32|64)|b?f16|f32|f64")
 _UNKNOWN_TURNS = 8
@@ -104,7 +106,8 @@ def _loop_of(kernel: ir.Operation) -> ir.Operation | None:
 
 def _is_harmless(operation: ir.Operation) -> bool:
     """Whether a call may be made by several threads at once."""
-    return operation.name == "func.call" and ir.FlatSymbolRefAttr(operation.attributes["callee"]).value in (_WORKER, TURN)
+    callee = ir.FlatSymbolRefAttr(operation.attributes["callee"]).value if operation.name == "func.call" else ""
+    return callee in (_WORKER, TURN) or callee.startswith(SOME_ROWS)
 
 
 def _is_worker(operation: ir.Operation) -> bool:

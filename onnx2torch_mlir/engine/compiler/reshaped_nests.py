@@ -1,4 +1,7 @@
-"""Pointwise nests whose result is reshaped: the inputs are reshaped instead, so that the nest meets its user."""
+"""Nests whose result is reshaped: the inputs are reshaped instead, so that the nest meets its user.
+
+Pointwise nests, and contractions of which batches are expanded (batch and heads, which many exporters multiply as one dim).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
 from onnx2torch_mlir.engine.compiler.dim_orders import reassociation
+from onnx2torch_mlir.engine.compiler.extents import size_from, size_of
 from onnx2torch_mlir.engine.compiler.loop_order import iterators, substitute
-from onnx2torch_mlir.engine.compiler.walks import made_by, nested
+from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
 
 
 def expand_inputs(expansion: ir.Operation) -> ir.Operation | None:
@@ -22,29 +26,64 @@ def expand_inputs(expansion: ir.Operation) -> ir.Operation | None:
         return None
     if nest.block != expansion.block or any(use.owner.operation.name != "linalg.generic" for use in result.uses):
         return None
+    maps = _maps(nest)
     groups = [list(group) for group in reassociation(expansion)]
-    maps = [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(nest.attributes["indexing_maps"])]
     written = [expression.position for expression in maps[-1].results]
     if not groups or len(groups) != len(written):
         return None
-    rank = ir.RankedTensorType(result.type).rank
+    return _rebuilt(nest, expansion, dict(zip(written, groups, strict=True)))
+
+
+def expand_batches(module: ir.Module) -> None:
+    """Let contractions in @main whose batches are expanded afterwards have a loop for each of these dims."""
+    (main,) = functions(module)
+    for expansion in [operation for operation in nested(main) if operation.name == "tensor.expand_shape"]:
+        _expand_batches(expansion)
+
+
+def _expand_batches(expansion: ir.Operation) -> None:
+    source = expansion.operands[0]
+    nest = made_by(source, "linalg.generic")
+    if nest is None or len(list(source.uses)) != 1 or nest.block != expansion.block or not _is_sum(nest):
+        return
+    *maps, written = _maps(nest)
+    groups, sizes = [list(group) for group in reassociation(expansion)], _sizes(expansion)
+    wide = [axis for axis, group in enumerate(groups) if sum(sizes[place] != 1 for place in group) > 1]
+    batches = {written.results[axis].position for axis in wide}
+    inputs = list(nest.operands)[:-1]
+    if not wide or not all(_is_collapsed(value, map_, batches) for value, map_ in zip(inputs, maps, strict=True)):
+        return
+    loops = {written.results[axis].position: group for axis, group in enumerate(groups)}
+    summed = [dim for dim, reduces in enumerate(iterators(nest)) if reduces]
+    _rebuilt(nest, expansion, loops | {dim: [len(sizes) + number] for number, dim in enumerate(summed)})
+
+
+def _rebuilt(nest: ir.Operation, expansion: ir.Operation, loops: dict[int, list[int]]) -> ir.Operation | None:
+    """The nest with its ``loops`` as others, which makes what the expansion does and takes its place.
+
+    The new loops are the axes of the expanded result, then those that are summed up, from a fill on. None where an input
+    cannot be expanded.
+    """
     sizes = _sizes(expansion)
-    loops = {loop: groups[axis] for axis, loop in enumerate(written)}
-    if not all(_fits(value, map_, loops, sizes) for value, map_ in zip(list(nest.operands)[:-1], maps, strict=False)):
+    *maps, written = _maps(nest)
+    inputs = list(nest.operands)[:-1]
+    if not all(_fits(value, map_, loops, sizes) for value, map_ in zip(inputs, maps, strict=True)):
         return None
+    result, rank = expansion.results[0], len(sizes)
+    kinds = ["parallel"] * rank + ["reduction"] * (sum(map(len, loops.values())) - rank)
     with ir.InsertionPoint(expansion), nest.location:
-        inputs = [_expanded(value, map_, loops, sizes) for value, map_ in zip(list(nest.operands)[:-1], maps, strict=False)]
+        expanded = [_expanded(value, map_, loops, sizes) for value, map_ in zip(inputs, maps, strict=True)]
         dynamic = [size for size in sizes if isinstance(size, ir.Value)]
-        empty = ir.Operation.create("tensor.empty", [result.type], dynamic).results[0]
-        dims = [ir.AffineExpr.get_dim(axis) for axis in range(rank)]
-        new = [_map(map_, loops, dims) for map_ in maps[:-1]] + [ir.AffineMap.get_identity(rank)]
-        parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+        out = ir.Operation.create("tensor.empty", [result.type], dynamic).results[0]
+        if len(kinds) > rank:
+            out = linalg.fill(nest.operands[len(inputs)].owner.operation.operands[0], outs=[out])
+        dims = [ir.AffineExpr.get_dim(axis) for axis in range(len(kinds))]
         made = linalg.GenericOp(
             [result.type],
-            inputs,
-            [empty],
-            ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in new]),
-            ir.ArrayAttr.get([parallel] * rank),
+            expanded,
+            [out],
+            ir.ArrayAttr.get([ir.AffineMapAttr.get(_map(map_, loops, dims)) for map_ in (*maps, written)]),
+            ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
         )
         nest.regions[0].blocks[0].append_to(made.regions[0])
     result.replace_all_uses_with(made.results[0])
@@ -54,6 +93,31 @@ def expand_inputs(expansion: ir.Operation) -> ir.Operation | None:
     return operation
 
 
+def _maps(nest: ir.Operation) -> list[ir.AffineMap]:
+    return [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(nest.attributes["indexing_maps"])]
+
+
+def _is_collapsed(value: ir.Value, map_: ir.AffineMap, loops: set[int]) -> bool:
+    """Whether each axis along which one of the ``loops`` moves was several before."""
+    collapse = made_by(value, "tensor.collapse_shape")
+    axes = [n for n, e in enumerate(map_.results) if isinstance(e, ir.AffineDimExpr) and e.position in loops]
+    return collapse is not None and all(len(reassociation(collapse)[axis]) > 1 for axis in axes)
+
+
+def _is_sum(nest: ir.Operation) -> bool:
+    """Whether a nest adds up, or takes the extremes of, what it makes of inputs whose axes are loops, from a number on."""
+    maps = _maps(nest)
+    kinds = ir.AffineDimExpr | ir.AffineConstantExpr
+    plain = all(isinstance(expression, kinds) for map_ in maps[:-1] for expression in map_.results)
+    outer = [dim for dim, reduces in enumerate(iterators(nest)) if not reduces]
+    written = [e.position if isinstance(e, ir.AffineDimExpr) else -1 for e in maps[-1].results]
+    if any(operation.name == "linalg.index" for operation in nested(nest)) or len(nest.results) != 1:
+        return False
+    if made_by(nest.operands[len(nest.operands) - 1], "linalg.fill") is None:
+        return False
+    return plain and any(iterators(nest)) and sorted(written) == outer
+
+
 def _is_plain(nest: ir.Operation) -> bool:
     """Whether a nest is pointwise with one result, whose loops are axes of each operand, and its body asks for no place."""
     if nest.name != "linalg.generic" or any(iterators(nest)) or len(nest.results) != 1:
@@ -61,7 +125,7 @@ def _is_plain(nest: ir.Operation) -> bool:
     running = list(nest.regions[0].blocks[0].arguments)[-1]
     if list(running.uses) or any(operation.name == "linalg.index" for operation in nested(nest)):
         return False
-    *maps, written = (ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(nest.attributes["indexing_maps"]))
+    *maps, written = _maps(nest)
     kinds = ir.AffineDimExpr | ir.AffineConstantExpr
     if any(not isinstance(expression, kinds) for map_ in maps for expression in map_.results):
         return False
@@ -85,7 +149,7 @@ def _fits(value: ir.Value, map_: ir.AffineMap, loops: dict[int, list[int]], size
     return all(
         type_.is_dynamic_dim(axis) == any(isinstance(sizes[place], ir.Value) for place in loops[expression.position])
         for axis, expression in enumerate(map_.results)
-        if isinstance(expression, ir.AffineDimExpr)
+        if isinstance(expression, ir.AffineDimExpr) and loops[expression.position][0] < len(sizes)
     )
 
 
@@ -111,12 +175,12 @@ def _map(map_: ir.AffineMap, loops: dict[int, list[int]], dims: list[ir.AffineEx
 
 
 def _expanded(value: ir.Value, map_: ir.AffineMap, loops: dict[int, list[int]], sizes: list[int | ir.Value]) -> ir.Value:
-    """An input with each axis that a loop moves along as the axes of that loop's group."""
+    """An input with each axis that a loop moves along as the axes of that loop's group; loops beyond ``sizes`` stay one."""
     type_ = ir.RankedTensorType(value.type)
     groups: list[list[int]] = []
     shape: list[int | ir.Value] = []
     for axis, expression in enumerate(map_.results):
-        moved = isinstance(expression, ir.AffineDimExpr)
+        moved = isinstance(expression, ir.AffineDimExpr) and loops[expression.position][0] < len(sizes)
         here = [sizes[place] for place in loops[expression.position]] if moved else [_size(value, axis)]
         groups.append(list(range(len(shape), len(shape) + len(here))))
         shape += here
@@ -130,5 +194,13 @@ def _expanded(value: ir.Value, map_: ir.AffineMap, loops: dict[int, list[int]], 
         "static_output_shape": ir.DenseI64ArrayAttr.get(static),
     }
     target = ir.RankedTensorType.get(static, type_.element_type)
+    collapse = made_by(value, "tensor.collapse_shape")
+    if collapse is not None and reassociation(collapse) == groups and collapse.operands[0].type == target:
+        before = collapse.operands[0]
+        open_ = [place for place, size in enumerate(shape) if isinstance(size, ir.Value)]
+        other = [place for place in open_ if size_of(before, place) != size_from(shape[place])]
+        # The same dims in the same groups, of each of which all but one are known to be equal: then it is what was collapsed.
+        if all(sum(place in other for place in group) < 2 for group in groups):
+            return before
     operands = [value, *(size for size in shape if isinstance(size, ir.Value))]
     return ir.Operation.create("tensor.expand_shape", [target], operands, attributes).results[0]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from torch_mlir import ir
 from torch_mlir.dialects import affine, memref, scf
 
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted, index
+from onnx2torch_mlir.engine.compiler.kernels import relax_sums
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place, row_axes
 from onnx2torch_mlir.engine.compiler.parallel_loops import parallel, thread_count, worker
 from onnx2torch_mlir.engine.compiler.row_passes import Element, Pass, Step, passes_of
@@ -71,6 +73,8 @@ class Writer:
     """
 
     def __init__(self, rows: list[Length], nests: list[Nest], private: set[ir.Value], equal: Equal) -> None:
+        for nest in nests:
+            relax_sums(nest.operation)
         self.passes = passes_of(rows, nests, equal)
         self.held: dict[ir.Value, tuple[ir.Value, list[ir.Value]]] = {}
         """Buffers whose rows are somewhere else: the array that holds them, and the first indices of the row at hand."""
@@ -103,6 +107,14 @@ class Writer:
         for buffer in self._allocated:
             memref.DeallocOp(buffer)
 
+    def may_share(self, one: ir.Value, other: ir.Value) -> bool:
+        """Whether rows of ``other`` may lie where those of ``one`` do: it is written where that is not read any more."""
+        if row_of(one, self._axes(one)) != row_of(other, self._axes(other)):
+            return False
+        last = max((n for n, each in enumerate(self.passes) if _touches(each, one)), default=-1)
+        first = min((n for n, each in enumerate(self.passes) if _touches(each, other)), default=len(self.passes))
+        return last < first
+
     def _passed_on(self, private: set[ir.Value]) -> set[ir.Value]:
         """Private buffers whose elements are only needed in the turn that computes them: no memory at all."""
         found = set()
@@ -121,19 +133,10 @@ class Writer:
         return found
 
     def _row_of(self, root: ir.Value) -> ir.Value:
-        whole = ir.MemRefType(root.type)
-        outer = self._axes(root)
-        shape = list(whole.shape)[outer:]
-        type_ = ir.MemRefType.get(shape, whole.element_type)
-        dynamic = [axis for axis in range(outer, whole.rank) if whole.is_dynamic_dim(axis)]
-        elements = 1
-        for size in shape:
-            elements *= size
-        if not dynamic and elements <= _ON_THE_STACK:
+        type_, sizes = row_of(root, self._axes(root))
+        if not sizes and math.prod(type_.shape) <= _ON_THE_STACK:
             return memref.AllocaOp(type_, [], [], alignment=_ALIGNMENT).result
-        before = sum(whole.is_dynamic_dim(axis) for axis in range(outer))
-        sizes = list(root.owner.operation.operands)[before : before + len(dynamic)]
-        several = ir.MemRefType.get([ir.ShapedType.get_dynamic_size(), *shape], whole.element_type)
+        several = ir.MemRefType.get([ir.ShapedType.get_dynamic_size(), *type_.shape], type_.element_type)
         buffer: ir.Value = memref.AllocOp(several, [thread_count(root.owner.operation), *sizes], []).result
         self._allocated.append(buffer)
         return buffer
@@ -219,6 +222,18 @@ class Writer:
 
     def _store(self, step: Step, place: Place, value: ir.Value, here: list[ir.Value]) -> None:
         memref.StoreOp(value, *self._at(step, place, here))
+
+
+def _touches(one: Pass, root: ir.Value) -> bool:
+    return any(place.root == root for step in one.steps for place in step.nest.buffers)
+
+
+def row_of(buffer: ir.Value, axes: int) -> tuple[ir.MemRefType, list[ir.Value]]:
+    """The type of a row of an allocated ``buffer``, whose first ``axes`` tell which, and the sizes that it leaves open."""
+    whole = ir.MemRefType(buffer.type)
+    before, inside = (sum(whole.is_dynamic_dim(axis) for axis in axes_) for axes_ in (range(axes), range(axes, whole.rank)))
+    sizes = list(buffer.owner.operation.operands)[before : before + inside]
+    return ir.MemRefType.get(list(whole.shape)[axes:], whole.element_type), sizes
 
 
 def _applied(expression: ir.AffineExpr, here: list[ir.Value]) -> ir.Value:

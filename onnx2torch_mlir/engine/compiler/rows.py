@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler import row_code
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length
-from onnx2torch_mlir.engine.compiler.kernels import distinct, relax_sums
+from onnx2torch_mlir.engine.compiler.kernels import distinct
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place, is_dense_along, nest_of, row_axes, row_loops, turning, uses
 from onnx2torch_mlir.engine.compiler.walks import functions, nested, symbol
 
@@ -56,9 +56,14 @@ def _runs(block: ir.Block) -> list[list[ir.Operation]]:
         operation = view.operation
         if operation.name == "linalg.generic":
             runs[-1].append(operation)
-        elif operation.name not in _HARMLESS and not operation.name.startswith(("arith.", "math.")):
+        elif not is_harmless(operation):
             runs.append([])
     return [run for run in runs if len(run) > 1]
+
+
+def is_harmless(operation: ir.Operation) -> bool:
+    """Whether an operation neither reads nor writes elements."""
+    return operation.name in _HARMLESS or operation.name.startswith(("arith.", "math."))
 
 
 def _fuse_run(run: list[ir.Operation]) -> list[ir.Operation]:
@@ -71,8 +76,6 @@ def _fuse_run(run: list[ir.Operation]) -> list[ir.Operation]:
         if group is None:
             start += 1
             continue
-        for nest in group.nests:
-            relax_sums(nest.operation)
         loops.append(row_code.write(group.rows, group.nests, equal))
         start += len(group.nests)
     return loops
@@ -85,13 +88,14 @@ def _group_from(nests: list[Nest | None], start: int, equal: Equal) -> Group | N
         return None
     group = Group([equal.find(seed.lengths[dim]) for dim in turning(seed, equal) if dim < seed.parallel] or [1])
     for nest in nests[start:]:
-        if nest is None or not _fits(nest, group, equal) or not _may_join(nest, group, equal):
+        if nest is None or not fits(nest, group, equal) or not may_join(nest, group, equal):
             break
         group.nests.append(nest)
-    return group if seed in group.nests and len(group.nests) > 1 and _is_long(group, equal) else None
+    return group if seed in group.nests and len(group.nests) > 1 and is_long(group, equal) else None
 
 
-def _is_long(group: Group, equal: Equal) -> bool:
+def is_long(group: Group, equal: Equal) -> bool:
+    """Whether rows have enough elements for it to pay."""
     longest = 1
     for nest in group.nests:
         count = 1
@@ -102,7 +106,7 @@ def _is_long(group: Group, equal: Equal) -> bool:
     return longest >= _FEWEST
 
 
-def _fits(nest: Nest, group: Group, equal: Equal) -> bool:
+def fits(nest: Nest, group: Group, equal: Equal) -> bool:
     """Whether the nest's outer loops are those of the group, and what is inside runs along memory."""
     if row_loops(nest, group.rows, equal) is None or len(nest.operation.results):
         return False
@@ -127,7 +131,7 @@ def _inside(nest: Nest, group: Group, equal: Equal) -> list[int]:
     return [dim for dim in turning(nest, equal) if dim not in (row_loops(nest, group.rows, equal) or [])]
 
 
-def _may_join(nest: Nest, group: Group, equal: Equal) -> bool:
+def may_join(nest: Nest, group: Group, equal: Equal) -> bool:
     """Whether each row of the group depends on the same row of what the group writes, and on nothing else it writes."""
     members = [*group.nests, nest]
     every = [(member, place) for member in members for place in member.buffers]
@@ -135,18 +139,18 @@ def _may_join(nest: Nest, group: Group, equal: Equal) -> bool:
     roots = {place.root for _, place in every}
     if len(roots) > _MOST_BUFFERS:
         return False
-    by_row = all(_is_by_row(member, place, group, equal) for member, place in every if place.root in written)
+    by_row = all(is_by_row(member, place, group.rows, equal) for member, place in every if place.root in written)
     return by_row and all(
         distinct(one, other) for one in written for other in roots if one != other
     )
 
 
-def _is_by_row(nest: Nest, place: Place, group: Group, equal: Equal) -> bool:
-    """Whether a row of the nest meets just the same row of a buffer that it writes."""
-    loops = row_loops(nest, group.rows, equal)
+def is_by_row(nest: Nest, place: Place, rows: list[Length], equal: Equal) -> bool:
+    """Whether the nest meets, in each of its ``rows``, just that row of a buffer."""
+    loops = row_loops(nest, rows, equal)
     if place.root is None or place.indices is None or loops is None:
         return False
-    count = row_axes(place.root, group.rows, equal)
-    turning_ = set(turning(nest, equal)) | set(loops)
-    moving = [e.position for e in place.indices[:count] if isinstance(e, ir.AffineDimExpr) and e.position in turning_]
+    count = row_axes(place.root, rows, equal)
+    several = {*turning(nest, equal), *loops}
+    moving = [e.position for e in place.indices[:count] if isinstance(e, ir.AffineDimExpr) and e.position in several]
     return moving == loops and not any(uses(expression, loops) for expression in place.indices[count:])

@@ -38,6 +38,7 @@ from onnx2torch_mlir.engine.compiler import (
     passes,
     pool_code,
     profiling,
+    reshaped_nests,
     rows,
     runtime,
     single_pixels,
@@ -143,6 +144,7 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         if options.enabled("channels_last"):
             channels_last.carry(module)
             single_pixels.merge_pixels(module)
+        reshaped_nests.expand_batches(module)
         fusion.read_in_place(module)
         fusion.fuse_pointwise(module)
         borders.fill_borders(module)
@@ -177,12 +179,14 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         weights = arguments.weights_of(module, places, options.inputs, len(derived))
         marks = profiling.mark(module) if options.profile else None
         tails = contraction_tails.Tails(module)
+        loops: list[ir.Operation] = []
         if options.enabled("contractions"):
-            contractions.replace(module, weights, tails, with_winograd=options.enabled("winograd"))
+            also = {f"with_{name}": options.enabled(name) for name in ("winograd", "attention")}
+            loops += contractions.replace(module, weights, tails, **also)
             integer_contractions.replace(module, weights, tails)
         if options.enabled("windows"):
             windows.replace(module, weights)
-        loops = independent_loops.replace(module)
+        loops += independent_loops.replace(module)
         loops += turns.replace(module) if options.enabled("turns") else []
         loops += rows.fuse(module) if options.enabled("rows") else []
         aliases = dict(tails.exclusive)

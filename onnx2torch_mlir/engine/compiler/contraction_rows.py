@@ -1,0 +1,63 @@
+"""Some rows of one batch of a sum of products whose columns are packed: for loops that do more with rows than that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx2torch_mlir.engine.compiler import contraction_panels, row_tables
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, declared, moved_by_batch, words
+from onnx2torch_mlir.engine.compiler.contraction_blocks import own
+from onnx2torch_mlir.engine.compiler.parallel_loops import SOME_ROWS
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+
+MOST_ROWS = 48
+"""Rows of one call: each of them meets the packed columns while these are in the second-level cache."""
+
+
+@dataclass(frozen=True)
+class RowsKind:
+    """How many dims of each kind (contraction_kinds.py) a sum of products has, of which some rows are asked for."""
+
+    batches: int
+    rows: int
+    segments: int
+
+    @property
+    def name(self) -> str:
+        """The function: @name(left operand, packed columns of all batches, result, words)."""
+        return f"{SOME_ROWS}{self.batches}_{self.rows}_{self.segments}"
+
+    @property
+    def words(self) -> list[str]:
+        """The names of its i64 arguments.
+
+        The number of the batch and of its first row, and how many rows (at most `MOST_ROWS`); how many columns there are, and
+        the bytes of a batch of them; for each dim of the batches and of the rows its count and its steps, in bytes, in the
+        left operand and in the result; for each segment its count and, but for the innermost, its step in the left operand.
+        """
+        found = ["batch", "first", "count", "n", "far"]
+        found += [f"b{letter}{i}" for i in range(self.batches) for letter in "nac"]
+        found += [f"m{letter}{i}" for i in range(self.rows) for letter in "nac"]
+        return found + self._segments
+
+    @property
+    def _segments(self) -> list[str]:
+        return [f"k{letter}{i}" for i in range(self.segments) for letter in ("na" if i < self.segments - 1 else "n")]
+
+
+def function(unit: VectorUnit, kind: RowsKind) -> str:
+    """The text of a kind's function; it calls what `contraction_panels.panels` and `row_tables.rows` make."""
+    arguments = [*((name, "!llvm.ptr") for name in ("%a", "%b", "%c")), *words(kind.words)]
+    types = ", ".join(type_ for _, type_ in contraction_panels.panels_arguments(kind.segments, None))
+    given = ", ".join(["%a_", "%rows", "%count", "%bb", "%n", "%c_", "%add", *(f"%{name}" for name in kind._segments)])
+    lines = [
+        f"func.func private @{kind.name}({declared(arguments)}) {{",
+        "%add = arith.constant false",
+        *own("rows", MOST_ROWS * row_tables.ENTRY_BYTES),
+        *moved_by_batch(kind.batches, {"a": ("%a", "ba"), "c": ("%c", "bc")}),
+        "%before = arith.muli %batch, %far : i64",
+        bytes_behind("%bb", "%b", "%before"),
+        row_tables.write("m", kind.rows, ("ma", "mc"), ("%rows", "%first", "%count")),
+        f"func.call @{contraction_panels.panels_name(kind.segments, None)}({given}) : ({types}) -> ()",
+    ]
+    return "\n".join([*lines, "return", "}"])
