@@ -233,3 +233,38 @@ def test_into_the_middle_of_a_padded_result(batch, low, high):
         found, negative = engine.compile(program, threads=threads).run([x])
         np.testing.assert_allclose(found, around, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(negative, -expected, rtol=1e-5, atol=1e-5)
+
+
+SPLIT = {"row": "(i, 0, 0)", "column": "(0, j, l)", "all": "(i, j, l)"}
+
+
+@pytest.mark.parametrize("kind", SPLIT)
+@pytest.mark.parametrize("height", [5, 1])
+def test_columns_of_several_axes(kind, height):
+    """What follows by channel, pixel or both, where pixels have become lines of an image."""
+    m, width = 20, 14
+    sizes = {"row": (m, 1, 1), "column": (1, height, width), "all": (m, height, width)}[kind]
+    image, other = f"tensor<{m}x{height}x{width}xf32>", f"tensor<{'x'.join(map(str, sizes))}xf32>"
+    body = f"""
+      %z = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<{m}x{height * width}xf32>
+      %f = linalg.fill ins(%z : f32) outs(%e : tensor<{m}x{height * width}xf32>) -> tensor<{m}x{height * width}xf32>
+      %r = linalg.matmul ins(%a0, %a1 : tensor<{m}x{K}xf32>, tensor<{K}x{height * width}xf32>)
+        outs(%f : tensor<{m}x{height * width}xf32>) -> tensor<{m}x{height * width}xf32>
+      %w = tensor.expand_shape %r [[0], [1, 2]] output_shape [{m}, {height}, {width}]
+        : tensor<{m}x{height * width}xf32> into {image}
+      %o = tensor.empty() : {image}
+      %t = linalg.generic {{indexing_maps = [affine_map<(i, j, l) -> (i, j, l)>, affine_map<(i, j, l) -> {SPLIT[kind]}>,
+          affine_map<(i, j, l) -> (i, j, l)>], iterator_types = ["parallel", "parallel", "parallel"]}}
+        ins(%w, %a2 : {image}, {other}) outs(%o : {image}) {{
+        ^bb0(%x: f32, %y: f32, %old: f32):
+          %s = arith.addf %x, %y : f32
+          linalg.yield %s : f32
+        }} -> {image}
+      return %t : {image}"""
+    shapes = [(m, K), (K, height * width), sizes]
+    program = lowered(body, [(F, shape) for shape in shapes], [(F, (m, height, width))])
+    assert is_used(program)
+    a, b, c = (numbers(*shape) for shape in shapes)
+    wanted = (a @ b).reshape(m, height, width) + c
+    np.testing.assert_allclose(engine.compile(program).run([a, b, c])[0], wanted, rtol=2e-5, atol=2e-5)

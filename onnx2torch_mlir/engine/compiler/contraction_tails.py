@@ -12,6 +12,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, llvm
 
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
+from onnx2torch_mlir.engine.compiler.dim_orders import reassociation
 from onnx2torch_mlir.engine.compiler.flatten import assemble
 from onnx2torch_mlir.engine.compiler.kernels import captured, distinct
 from onnx2torch_mlir.engine.compiler.loop_order import Access, iterators
@@ -70,14 +71,14 @@ def follow(sums: Sums, fill: ir.Operation | None) -> Found | None:
     if buffer.block != generic.block or not _is_in_order(sums):
         return None
     readers = _readers(root, {generic, fill})
-    if readers is None or len(set(readers)) != 1:
+    if readers is None or len(readers) != 1:
         return None
-    nest = readers[0]
+    ((nest, across),) = readers
     if nest.block != generic.block or any(iterators(nest)) or len(nest.operands) < 2:
         return None
     if touches_memory(nest) or any(operation.name == "linalg.index" for operation in nested(nest)):
         return None
-    kinds = [_kind(nest, position, root) for position in range(len(nest.operands))]
+    kinds = [_kind(nest, position, root, across) for position in range(len(nest.operands))]
     if None in kinds or kinds[-1] not in ("all", "spread") or root_of(nest.operands[len(nest.operands) - 1]) == root:
         return None
     if list(list(nest.regions[0].blocks[0].arguments)[-1].uses) or not _may_move(sums, nest, buffer):
@@ -110,34 +111,39 @@ def is_dense(value: ir.Value) -> bool:
     return not isinstance(ir.MemRefType(value.type).layout, ir.StridedLayoutAttr)
 
 
-def _readers(root: ir.Value, known: set[ir.Operation]) -> list[ir.Operation] | None:
-    """The nests that use the buffer besides the ``known`` ones; None if something else does."""
-    pending, readers = [root], []
+def _readers(root: ir.Value, known: set[ir.Operation]) -> set[tuple[ir.Operation, int]] | None:
+    """The nests that use the buffer besides the ``known`` ones, each with how many axes its columns are there; None if
+    something else does."""
+    pending, readers = [(root, 1)], set[tuple[ir.Operation, int]]()
     while pending:
-        value = pending.pop()
+        value, across = pending.pop()
         for use in value.uses:
             user = use.owner.operation
             if user in known or user.name == "memref.dealloc":
                 continue
-            if user.name in _RESHAPES and _keeps_last(user):
-                pending.append(user.results[0])
+            after = _columns_after(user, across) if user.name in _RESHAPES else None
+            if after is not None:
+                pending.append((user.results[0], after))
             elif user.name == "linalg.generic":
-                readers.append(user)
+                readers.add((user, across))
             else:
                 return None
     return readers
 
 
-def _keeps_last(reshape: ir.Operation) -> bool:
-    """Whether the last axis is the same before and after."""
-    groups = [list(ir.ArrayAttr(group)) for group in ir.ArrayAttr(reshape.attributes["reassociation"])]
-    return bool(groups) and len(groups[-1]) == 1
+def _columns_after(reshape: ir.Operation, across: int) -> int | None:
+    """How many axes the last ``across`` ones are after a reshape, where no other goes with them."""
+    groups = [len(group) for group in reassociation(reshape)]
+    if reshape.name == "memref.expand_shape":
+        return sum(groups[-across:]) if len(groups) >= across else None
+    return next((count for count in range(1, len(groups) + 1) if sum(groups[-count:]) == across), None)
 
 
-def _kind(nest: ir.Operation, position: int, root: ir.Value) -> str | None:
+def _kind(nest: ir.Operation, position: int, root: ir.Value, across: int) -> str | None:
     """How an operand moves: "sums" (the contraction's result), "all" like it, "column" or "row" by one of these, "none".
 
-    "spread" is "all" of an array whose rows are not side by side, as `spread_of` describes it.
+    The last ``across`` loops are the columns. "spread" is "all" of an array whose rows are not side by side, as `spread_of`
+    describes it.
     """
     value = nest.operands[position]
     map_ = ir.AffineMapAttr(ir.ArrayAttr(nest.attributes["indexing_maps"])[position]).value
@@ -149,7 +155,8 @@ def _kind(nest: ir.Operation, position: int, root: ir.Value) -> str | None:
     if not is_memref(value.type):
         return "scalar"
     every = list(range(map_.n_dims))
-    if moving == every and not is_dense(value) and len(dims) == len(every) and spread_of(value) is not None:
+    is_spread = across == 1 and moving == every and not is_dense(value) and len(dims) == len(every)
+    if is_spread and spread_of(value) is not None:
         return "spread" if root_of(value) != root else None
     if not every or not is_dense(value):
         return None
@@ -159,9 +166,9 @@ def _kind(nest: ir.Operation, position: int, root: ir.Value) -> str | None:
         return None
     if not moving:
         return "none"
-    if moving == every[-1:]:
+    if moving == every[-across:]:
         return "column"
-    return "row" if moving == every[:-1] else None
+    return "row" if moving == every[:-across] else None
 
 
 def spread_of(value: ir.Value) -> tuple[int, int, int] | None:

@@ -98,10 +98,10 @@ def _maps(nest: ir.Operation) -> list[ir.AffineMap]:
 
 
 def _is_collapsed(value: ir.Value, map_: ir.AffineMap, loops: set[int]) -> bool:
-    """Whether each axis along which one of the ``loops`` moves was several before."""
+    """Whether an input moves along all the ``loops``, by axes that were several before."""
     collapse = made_by(value, "tensor.collapse_shape")
-    axes = [n for n, e in enumerate(map_.results) if isinstance(e, ir.AffineDimExpr) and e.position in loops]
-    return collapse is not None and all(len(reassociation(collapse)[axis]) > 1 for axis in axes)
+    axes = {e.position: axis for axis, e in enumerate(map_.results) if isinstance(e, ir.AffineDimExpr) and e.position in loops}
+    return collapse is not None and set(axes) == loops and all(len(reassociation(collapse)[n]) > 1 for n in axes.values())
 
 
 def _is_sum(nest: ir.Operation) -> bool:
