@@ -8,7 +8,7 @@ from onnx import helper, numpy_helper
 pytest.importorskip("torch_mlir")
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler import channels_last, passes, single_pixels
+from onnx2torch_mlir.engine.compiler import channels_last, passes, reshaped_nests, single_pixels
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
 
@@ -230,6 +230,7 @@ def test_pixels_of_all_axes_are_one_loop(dynamic):
         module = ir.Module.parse(program.bytecode)
         passes.run(module, "simplification", "inline," + passes.SIMPLIFY, passes.Diagnostics())
         single_pixels.merge_pixels(module)
+        reshaped_nests.expand_batches(module)
         assert module.operation.verify()
         assert str(module).count('iterator_types = ["parallel", "parallel", "parallel", "reduction"]') == 1
 
