@@ -42,6 +42,7 @@ from onnx2torch_mlir.engine.compiler import (
     rows,
     runtime,
     single_pixels,
+    truth_values,
     turns,
     vector_math,
     windows,
@@ -98,6 +99,7 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
             read = c_functions.weights_read(module, interface) if interface is not None else found.read
             if interface is not None:
                 c_functions.append(module, interface, found.messages, len(found.packings))
+            truth_values.as_bytes(module)
             if not module.operation.verify():
                 raise ValueError("the LLVM module is not valid")
         times.stage("llvm dialect")
