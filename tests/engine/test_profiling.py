@@ -6,9 +6,12 @@ import json
 import numpy as np
 import pytest
 import torch
+from onnx import helper
 
 from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine.profiling import Profile
+from onnx2torch_mlir.model import read
+from onnx2torch_mlir.program import convert
 from tests.engine import programs
 from tests.engine.programs import M, N
 
@@ -66,6 +69,30 @@ def test_nodes_operations_and_bytes_of_the_sizes_that_ran(disabled, monkeypatch)
         assert nodes["product"].calls == 2 and nodes["repeated"].calls == 6
         assert nodes["product"].bytes >= 2 * 4 * (2 * n * m + n * n) and nodes["repeated"].bytes >= 6 * 4 * 2 * n * n
         assert all(node.seconds > 0 for node in nodes.values())
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_attention_is_one_site_of_all_its_nodes(dynamic):
+    b, h, s, k, d = "bhskd" if dynamic else (1, 3, 20, 30, 8)
+    one, two = (helper.make_tensor_value_info(name, 1, [b, h, size, d]) for name, size in (("q", s), ("v", k)))
+    nodes = [
+        helper.make_node("Transpose", ["v"], ["t"], "turn", perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["q", "t"], ["s"], "scores"),
+        helper.make_node("Softmax", ["s"], ["p"], "chances"),
+        helper.make_node("MatMul", ["p", "v"], ["y"], "products"),
+        helper.make_node("Relu", ["y"], ["z"], "after"),
+    ]
+    graph = helper.make_graph(nodes, "attention", [one, two], [helper.make_tensor_value_info("z", 1, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    with Profile() as profile:
+        compiled = convert(read(model)).compile()
+    profile.clear()
+    compiled.run([np.ones((1, 3, 20, 8), "f"), np.ones((1, 3, 30, 8), "f")])
+    sites = {frozenset(node.name.split(" + ")): node for node in profile.nodes()}
+    site = next(node for names, node in sites.items() if "scores" in names)
+    assert {"scores", "chances", "products"} <= set(site.name.split(" + "))
+    assert site.flops == 2 * 2 * 3 * 20 * 30 * 8
+    assert sum(node.flops for node in sites.values()) == site.flops
 
 
 def test_events_are_the_calls_in_order_and_make_a_trace():

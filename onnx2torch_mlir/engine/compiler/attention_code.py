@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, memref, scf
 
-from onnx2torch_mlir.engine.compiler import column_packing, threads
+from onnx2torch_mlir.engine.compiler import column_packing, profiling, threads
 from onnx2torch_mlir.engine.compiler.attention import FEWEST_ROWS, Found
 from onnx2torch_mlir.engine.compiler.contraction_rows import MOST_ROWS, RowsKind
 from onnx2torch_mlir.engine.compiler.extents import index
@@ -43,6 +43,7 @@ def write(found: Found, unit: VectorUnit, context: ir.Value) -> Written:
     Where only the run tells how many rows there are, nests and sums stay beside it for few of them.
     """
     products, members, roots = found.products.generic, found.members, found.roots
+    profiling.bring(members)
     with ir.InsertionPoint(products), products.location:
         if found.scores.known_rows is not None:
             written = _Code(found, unit, context).written()

@@ -115,6 +115,19 @@ def mark(module: ir.Module) -> Marks:
     return marks
 
 
+def bring(operations: list[ir.Operation]) -> None:
+    """Let the marks of operations of one block stand where the last of them is: what they do is done there."""
+    found: list[ir.Operation] = []
+    wanted, before = set(operations), operations[0]
+    for view in list(operations[0].block.operations):
+        operation = view.operation
+        if operation in wanted and _MARK in before.attributes:
+            found.append(before)
+        before = operation
+    for one in found:
+        one.move_before(operations[-1])
+
+
 def measure(module: ir.Module, marks: Marks) -> list[str]:
     """Put the clocks around what became of the marked operations, and around loops without any; the sites' nodes, by number."""
     main = _main(module)
