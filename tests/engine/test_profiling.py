@@ -72,7 +72,8 @@ def test_nodes_operations_and_bytes_of_the_sizes_that_ran(disabled, monkeypatch)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_an_attention_is_one_site_of_all_its_nodes(dynamic):
+def test_an_attention_is_one_site_of_all_its_nodes(dynamic, monkeypatch):
+    monkeypatch.setenv("ONNX2MLIR_DISABLE", "")
     b, h, s, k, d = "bhskd" if dynamic else (1, 3, 20, 30, 8)
     one, two = (helper.make_tensor_value_info(name, 1, [b, h, size, d]) for name, size in (("q", s), ("v", k)))
     nodes = [
