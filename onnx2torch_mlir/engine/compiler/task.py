@@ -158,6 +158,7 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
     passes.run(module, "bufferization", passes.BUFFERIZE, diagnostics)
     with passes.findings_of("layouts", diagnostics):
         layout_casts.copy_where_layouts_differ(module)
+        layout_casts.carry_dense_buffers(module)
     passes.run(module, "simplification of buffers", passes.SIMPLIFY, diagnostics)
     times.stage("bufferize")
     with passes.findings_of("memory and assertions", diagnostics):
