@@ -161,7 +161,7 @@ def _has_few_rows(scores: Contraction) -> bool:
 
 
 def _are_same_rows(scores: Contraction, products: Contraction) -> bool:
-    """Whether both have as many dims of batches and of rows, and only these of one go into sums of the other."""
+    """Whether both have as many dims of batches and of rows, and the products add up along one dim."""
     one, other = ((len(c.batches), len(c.rows)) for c in (scores, products))
     return one == other and len(products.segments) == 1
 

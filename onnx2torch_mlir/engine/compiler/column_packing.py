@@ -43,7 +43,7 @@ def batches_name(segments: int, batches: int) -> str:
     return f"{name(segments)}_{batches}"
 
 
-def batches_arguments(segments: int, batches: int) -> list[tuple[str, str]]:
+def _batches_arguments(segments: int, batches: int) -> list[tuple[str, str]]:
     """What it takes before the range of panels, of which each batch has as many: names and types.
 
     Where they go and where they are; the bytes of a packed panel and how many there are; how many columns, and their step; the
@@ -56,7 +56,7 @@ def batches_arguments(segments: int, batches: int) -> list[tuple[str, str]]:
 
 def functions_for_batches(segments: int, batches: int) -> str:
     """This function and what shares the panels among threads; `functions_for` the ``segments`` have to be there."""
-    arguments, packing = batches_arguments(segments, batches), batches_name(segments, batches)
+    arguments, packing = _batches_arguments(segments, batches), batches_name(segments, batches)
     numbers = words(["far", "n", "ns", *_sizes(segments), "low", "high", "worker"])
     lines = [
         f"func.func private @{packing}({declared(arguments)}, {threads.RANGE}) {{",

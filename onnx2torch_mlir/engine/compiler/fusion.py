@@ -19,6 +19,7 @@ from onnx2torch_mlir.engine.compiler.loop_order import accumulations, interchang
 from onnx2torch_mlir.engine.compiler.order_propagation import RESHAPES
 from onnx2torch_mlir.engine.compiler.reshaped_nests import expand_inputs
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
+from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 _MOST_OPERATIONS = 64
 _MOST_INPUTS = 12
@@ -47,7 +48,7 @@ def _fuse_into(operation: ir.Operation) -> None:
     consumer: ir.Operation | None = _without_fills(operation) if pointwise else operation
     while consumer is not None:
         last, consumer = consumer, _fuse_one(consumer)
-    written = _maps(last)[-1]
+    written = indexing_maps(last)[-1]
     if pointwise and _is_permutation(written):
         interchange(last, [expression.position for expression in written.results])
 
@@ -56,10 +57,10 @@ def _without_fills(generic: ir.Operation) -> ir.Operation:
     """The nest with the numbers themselves in the place of inputs that are filled with one; a new one, if it has such."""
     count = _input_count(generic)
     filled = {position: number for position in range(count) if (number := _filled_with(generic.operands[position])) is not None}
-    if not filled or not _is_permutation(_maps(generic)[-1]):
+    if not filled or not _is_permutation(indexing_maps(generic)[-1]):
         return generic
     kept = [position for position in range(len(generic.operands)) if position not in filled]
-    maps = _maps(generic)
+    maps = indexing_maps(generic)
     with ir.InsertionPoint(generic), generic.location:
         made = linalg.GenericOp(
             [result.type for result in generic.results],
@@ -107,8 +108,8 @@ def _read_before(consumer: ir.Operation, position: int) -> bool:
         return _read_before_collapse(consumer, position, producer)
     if producer is None or not _only_moves(producer):
         return False
-    maps = _maps(consumer)
-    maps[position] = _composed(_maps(producer), maps[position])[0]
+    maps = indexing_maps(consumer)
+    maps[position] = _composed(indexing_maps(producer), maps[position])[0]
     named = {e.position for map_ in maps for e in map_.results if isinstance(e, ir.AffineDimExpr)}
     if named != set(range(maps[0].n_dims)):
         return False
@@ -119,7 +120,7 @@ def _read_before(consumer: ir.Operation, position: int) -> bool:
 def _read_before_collapse(consumer: ir.Operation, position: int, collapse: ir.Operation) -> bool:
     """The same where dims of size 1 were left out after a move."""
     mover = made_by(collapse.operands[0])
-    maps = _maps(consumer)
+    maps = indexing_maps(consumer)
     read = maps[position]
     indices = before_collapse(collapse, read.results)
     if mover is None or not _only_moves(mover) or indices is None:
@@ -143,7 +144,7 @@ def _only_moves(producer: ir.Operation) -> bool:
         return False
     block = producer.regions[0].blocks[0]
     yielded = list(list(block.operations)[-1].operation.operands)
-    return yielded == [block.arguments[0]] and _is_permutation(_maps(producer)[-1])
+    return yielded == [block.arguments[0]] and _is_permutation(indexing_maps(producer)[-1])
 
 
 def _is_contraction(generic: ir.Operation) -> bool:
@@ -174,10 +175,10 @@ def _fits(producer: ir.Operation, consumer: ir.Operation) -> bool:
     if not _is_pointwise(producer) or any(operation.name == "linalg.index" for operation in nested(producer)):
         return False
     running = list(producer.regions[0].blocks[0].arguments)[-1]
-    if list(running.uses) or not _is_permutation(_maps(producer)[-1]):
+    if list(running.uses) or not _is_permutation(indexing_maps(producer)[-1]):
         return False
-    reads = {str(_maps(consumer)[use.operand_number]) for use in uses}
-    if len(reads) != 1 or not _is_permutation(_maps(consumer)[uses[0].operand_number]):
+    reads = {str(indexing_maps(consumer)[use.operand_number]) for use in uses}
+    if len(reads) != 1 or not _is_permutation(indexing_maps(consumer)[uses[0].operand_number]):
         return False
     size = sum(len(list(op.regions[0].blocks[0].operations)) for op in (producer, consumer))
     return size <= _MOST_OPERATIONS and _input_count(producer) + inputs <= _MOST_INPUTS
@@ -190,7 +191,7 @@ def _scales_columns(producer: ir.Operation) -> bool:
     """
     if not _is_pointwise(producer) or len(list(producer.regions[0].blocks[0].operations)) > _FEW_OPERATIONS + 1:
         return False
-    *maps, written = _maps(producer)
+    *maps, written = indexing_maps(producer)
     whole = [position for position, map_ in enumerate(maps) if len(map_.results) == map_.n_dims and _is_permutation(map_)]
     if len(whole) != 1 or not _is_permutation(written) or not written.n_dims:
         return False
@@ -209,7 +210,7 @@ def _reduces_rows(generic: ir.Operation) -> bool:
     """Whether all elements of one array are combined along other axes than its last."""
     if not any(iterators(generic)) or _input_count(generic) != 1 or len(generic.results) != 1:
         return False
-    read, written = _maps(generic)
+    read, written = indexing_maps(generic)
     if not accumulations(generic) or not _is_permutation(read) or not read.n_dims or not len(written.results):
         return False
     last = read.results[read.n_dims - 1]
@@ -219,7 +220,7 @@ def _reduces_rows(generic: ir.Operation) -> bool:
 def _fused(producer: ir.Operation, consumer: ir.Operation) -> ir.Operation:
     taken = producer.results[0]
     inner_inputs, outer_inputs = _input_count(producer), _input_count(consumer)
-    inner_maps, outer_maps = _maps(producer), _maps(consumer)
+    inner_maps, outer_maps = indexing_maps(producer), indexing_maps(consumer)
     kept = [position for position in range(outer_inputs) if consumer.operands[position] != taken]
     read = outer_maps[next(position for position in range(outer_inputs) if position not in kept)]
     moved = _composed(inner_maps, read)[:inner_inputs]
@@ -279,10 +280,6 @@ def _copy_body(block: ir.Block, mapping: dict[ir.Value, ir.Value]) -> list[ir.Va
 
 def _input_count(generic: ir.Operation) -> int:
     return int(next(iter(generic.attributes["operandSegmentSizes"])))
-
-
-def _maps(generic: ir.Operation) -> list[ir.AffineMap]:
-    return [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]
 
 
 def _is_pointwise(generic: ir.Operation) -> bool:

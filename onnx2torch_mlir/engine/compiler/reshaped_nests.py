@@ -12,6 +12,7 @@ from onnx2torch_mlir.engine.compiler.dim_orders import reassociation
 from onnx2torch_mlir.engine.compiler.extents import size_from, size_of
 from onnx2torch_mlir.engine.compiler.loop_order import iterators, substitute
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
+from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 
 def expand_inputs(expansion: ir.Operation) -> ir.Operation | None:
@@ -26,7 +27,7 @@ def expand_inputs(expansion: ir.Operation) -> ir.Operation | None:
         return None
     if nest.block != expansion.block or any(use.owner.operation.name != "linalg.generic" for use in result.uses):
         return None
-    maps = _maps(nest)
+    maps = indexing_maps(nest)
     groups = [list(group) for group in reassociation(expansion)]
     written = [expression.position for expression in maps[-1].results]
     if not groups or len(groups) != len(written):
@@ -46,7 +47,7 @@ def _expand_batches(expansion: ir.Operation) -> None:
     nest = made_by(source, "linalg.generic")
     if nest is None or len(list(source.uses)) != 1 or nest.block != expansion.block or not _is_sum(nest):
         return
-    *maps, written = _maps(nest)
+    *maps, written = indexing_maps(nest)
     groups, sizes = [list(group) for group in reassociation(expansion)], _sizes(expansion)
     wide = [axis for axis, group in enumerate(groups) if sum(sizes[place] != 1 for place in group) > 1]
     batches = {written.results[axis].position for axis in wide}
@@ -65,7 +66,7 @@ def _rebuilt(nest: ir.Operation, expansion: ir.Operation, loops: dict[int, list[
     cannot be expanded.
     """
     sizes = _sizes(expansion)
-    *maps, written = _maps(nest)
+    *maps, written = indexing_maps(nest)
     inputs = list(nest.operands)[:-1]
     if not all(_fits(value, map_, loops, sizes) for value, map_ in zip(inputs, maps, strict=True)):
         return None
@@ -93,10 +94,6 @@ def _rebuilt(nest: ir.Operation, expansion: ir.Operation, loops: dict[int, list[
     return operation
 
 
-def _maps(nest: ir.Operation) -> list[ir.AffineMap]:
-    return [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(nest.attributes["indexing_maps"])]
-
-
 def _is_collapsed(value: ir.Value, map_: ir.AffineMap, loops: set[int]) -> bool:
     """Whether an input moves along all the ``loops``, by axes that were several before."""
     collapse = made_by(value, "tensor.collapse_shape")
@@ -106,7 +103,7 @@ def _is_collapsed(value: ir.Value, map_: ir.AffineMap, loops: set[int]) -> bool:
 
 def _is_sum(nest: ir.Operation) -> bool:
     """Whether a nest adds up, or takes the extremes of, what it makes of inputs whose axes are loops, from a number on."""
-    maps = _maps(nest)
+    maps = indexing_maps(nest)
     kinds = ir.AffineDimExpr | ir.AffineConstantExpr
     plain = all(isinstance(expression, kinds) for map_ in maps[:-1] for expression in map_.results)
     outer = [dim for dim, reduces in enumerate(iterators(nest)) if not reduces]
@@ -125,7 +122,7 @@ def _is_plain(nest: ir.Operation) -> bool:
     running = list(nest.regions[0].blocks[0].arguments)[-1]
     if list(running.uses) or any(operation.name == "linalg.index" for operation in nested(nest)):
         return False
-    *maps, written = _maps(nest)
+    *maps, written = indexing_maps(nest)
     kinds = ir.AffineDimExpr | ir.AffineConstantExpr
     if any(not isinstance(expression, kinds) for map_ in maps for expression in map_.results):
         return False
