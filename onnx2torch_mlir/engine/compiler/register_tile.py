@@ -160,7 +160,7 @@ class _Tile:
         )
         for number, row in enumerate(rows):
             self.emit(f"%{tag}a{number} = llvm.getelementptr {row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
-        if unrolled > 1:
+        if unrolled > 1 and not self.unit.fetches_ahead:
             self.emit(
                 f"%{tag}line = arith.muli %{tag}k, %line : i64",
                 f"%{tag}next = llvm.getelementptr %next_here[%{tag}line] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
@@ -185,7 +185,7 @@ class _Tile:
 
     def _step(self, name: str, tag: str, turn: int, sums: list[str]) -> list[str]:
         lanes, vector = self.unit.lanes, self.vector
-        for line in range(0, len(self.halves) * lanes, _LINE):
+        for line in range(0, 0 if self.unit.fetches_ahead else len(self.halves) * lanes, _LINE):
             ahead = (turn + _AHEAD) * 2 * lanes + line
             self.emit(
                 f"%{name}ahead{line} = llvm.getelementptr %{tag}b[{ahead}] : (!llvm.ptr) -> !llvm.ptr, f32",
