@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from torch_mlir import ir
 from torch_mlir.dialects import llvm
 
@@ -22,17 +24,22 @@ def mark_internal(module: ir.Module) -> None:
                 function.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
 
 
-def finish(module: ir.Module, noalias: dict[str, list[int]], words: int, result_words: list[int]) -> None:
+def finish(
+    module: ir.Module, noalias: dict[str, list[int]], scalar: Collection[str], words: int, result_words: list[int]
+) -> None:
     """Make an LLVM-dialect module ready for code generation.
 
-    ``noalias`` lists, for each function, the pointers whose memory no other argument reaches; ``words`` and
-    ``result_words`` describe @main as `runtime.entry` takes them.
+    ``noalias`` lists, for each function, the pointers whose memory no other argument reaches; ``scalar`` are the functions
+    that LLVM is to leave without vectors; ``words`` and ``result_words`` describe @main as `runtime.entry` takes them.
     """
     for function in functions(module):
         name = symbol(function)
         hints: list[ir.Attribute] = [_text("prefer-vector-width", str(32 * of_host().lanes))]
         if name.startswith(_NOINLINE_PREFIXES):
             hints.append(ir.StringAttr.get("noinline"))
+        if name in scalar:
+            # Of LLVM's attributes the one that its vectorizers heed; floats that are there stay.
+            hints.append(ir.StringAttr.get("noimplicitfloat"))
         function.attributes["passthrough"] = ir.ArrayAttr.get(hints)
         if name in noalias:
             count = len(function.regions[0].blocks[0].arguments)

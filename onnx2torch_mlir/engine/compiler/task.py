@@ -36,6 +36,7 @@ from onnx2torch_mlir.engine.compiler import (
     memory,
     parallel_loops,
     passes,
+    pointer_chasing,
     pool_code,
     profiling,
     reshaped_nests,
@@ -90,10 +91,11 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
         main = next(f for f in functions(module) if symbol(f) == "main")
         signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         ranks = [ir.MemRefType(type_).rank for type_ in signature.results]
+        walking = pointer_chasing.functions_that_chase(module)
         lower_to_llvm.mark_internal(module)
         passes.run(module, "conversion to LLVM", passes.LLVM, diagnostics)
         with passes.findings_of("finishing the LLVM module", diagnostics):
-            lower_to_llvm.finish(module, found.aliases, found.words, [3 + 2 * rank for rank in ranks])
+            lower_to_llvm.finish(module, found.aliases, walking, found.words, [3 + 2 * rank for rank in ranks])
             if interface is not None:
                 interface = interface.with_weights(found.derived)
             read = c_functions.weights_read(module, interface) if interface is not None else found.read
