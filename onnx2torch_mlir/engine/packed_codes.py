@@ -15,21 +15,22 @@ from numpy.lib.stride_tricks import as_strided
 from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.engine.derived import Codes
 from onnx2torch_mlir.engine.layout import CODES_HEADER, Packing
+from onnx2torch_mlir.engine.pages import Room
 
 _WIDTHS = (2, 4, 8)
 _FLOATS = 32
 _ONE = np.float32(1).view(np.uint32)
 
 
-def packed_codes(weight: Array | Codes, packing: Packing) -> Array:
-    """``weight`` as ``packing`` says, as words of 32 bits in one dimension, 64-byte aligned.
+def packed_codes(weight: Array | Codes, packing: Packing, room: Room) -> Array:
+    """``weight`` as ``packing`` says, in ``room``, as words of 32 bits in one dimension.
 
     The header's words of 64 bits are `CODES_HEADER`. Then come batches of panels of ``packing.width`` columns, each of blocks
     of steps along the sum: for the panel's columns the scales, the zero points (unless all are the same, which then is in the
     header), and the codes, of which those of neighbouring steps share a word, from its lowest bits on.
     """
     if not isinstance(weight, Codes):
-        return _floats(weight, packing)
+        return _floats(weight, packing, room)
     code = _steps(weight.code, packing)
     zero, scale = (None if part is None else _steps(part, packing) for part in (weight.zero, weight.scale))
     if zero is None or not code.size:
@@ -42,13 +43,13 @@ def packed_codes(weight: Array | Codes, packing: Packing) -> Array:
     block = _block(steps, parts)
     bits, base = _bits(code, zero, block, steps)
     if not bits:
-        return _floats(weight.numbers(), packing)
+        return _floats(weight.numbers(), packing, room)
     block = -(-block * bits // 32) * 32 // bits
     blocks, groups = -(-steps // block), block * bits // 32
     width, panels = packing.width, -(-count // packing.width)
     rows = 2 - same + groups
     starts = slice(0, steps, block)
-    result = _words(batches * panels * blocks * rows * width)
+    result = _words(room, batches * panels * blocks * rows * width)
     records = result[CODES_HEADER:].reshape(batches, panels, blocks, rows, width)
     records[:, :, :, 0] = _columns(scale[:, starts].view(np.uint32), width) if scale is not None else _ONE
     if not same:
@@ -68,12 +69,12 @@ def packed_codes(weight: Array | Codes, packing: Packing) -> Array:
     return result
 
 
-def _floats(weight: Array, packing: Packing) -> Array:
+def _floats(weight: Array, packing: Packing, room: Room) -> Array:
     """The header, then panels of floats."""
     numbers = _steps(np.asarray(weight, np.float32), packing)
     batches, steps, count = numbers.shape
     panels = -(-count // packing.width)
-    result = _words(batches * panels * steps * packing.width)
+    result = _words(room, batches * panels * steps * packing.width)
     target = result[CODES_HEADER:].reshape(batches, panels, steps, packing.width)
     target[...] = _columns(numbers.view(np.uint32), packing.width)
     panel = 4 * steps * packing.width
@@ -137,7 +138,5 @@ def _bits(code: Array, zero: Array, block: int, steps: int) -> tuple[int, int]:
     return 0, 0
 
 
-def _words(count: int) -> Array:
-    memory = np.empty(4 * (count + CODES_HEADER) + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start : start + memory.size - 64].view(np.uint32)
+def _words(room: Room, count: int) -> Array:
+    return room.empty(4 * (count + CODES_HEADER)).view(np.uint32)

@@ -13,6 +13,7 @@ from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.engine.derived import Codes, Derived, Weights, evaluated
 from onnx2torch_mlir.engine.layout import INTEGERS_HEADER, TILE_PLACES, Packing
 from onnx2torch_mlir.engine.packed_codes import packed_codes
+from onnx2torch_mlir.engine.pages import Room
 
 
 def prepared(
@@ -23,11 +24,12 @@ def prepared(
     What is only read packed is an empty array in its shape's place.
     """
     computed: list[Array] = []
+    room = Room()
     own = len(weights)
-    result = {i: packed(weights[packing.weight], packing) for i, packing in enumerate(packings) if packing.weight < own}
+    result = {i: packed(weights[packing.weight], packing, room) for i, packing in enumerate(packings) if packing.weight < own}
     for number, (shape, is_read, steps) in enumerate(derived, own):
         value = evaluated(steps, weights)
-        result |= {i: packed(value, packing) for i, packing in enumerate(packings) if packing.weight == number}
+        result |= {i: packed(value, packing, room) for i, packing in enumerate(packings) if packing.weight == number}
         computed.append(as_floats(value) if is_read else absent(shape, np.dtype(np.float32)))
     return computed, [result[position] for position in range(len(packings))]
 
@@ -42,20 +44,24 @@ def as_floats(value: Array | Codes) -> Array:
     return np.ascontiguousarray(value.numbers() if isinstance(value, Codes) else value)
 
 
-def packed(weight: Array | Codes, packing: Packing) -> Array:
-    """A ``weight`` as ``packing`` says: an array of its ``shape``, or integers or codes after a header, 64-byte aligned."""
+def packed(weight: Array | Codes, packing: Packing, room: Room | None = None) -> Array:
+    """A ``weight`` as ``packing`` says: an array of its ``shape``, or integers or codes after a header, 64-byte aligned.
+
+    It lies in ``room``, which is one of its own unless it is given.
+    """
+    room = room or Room()
     if packing.codes:
-        return packed_codes(weight, packing)
+        return packed_codes(weight, packing, room)
     weight = as_floats(weight)
     count, step = packing.columns
     dims = [*packing.batches, *packing.segments, (count, step)]
     size = weight.itemsize
     view = as_strided(weight.reshape(-1)[packing.offset :], [n for n, _ in dims], [s * size for _, s in dims], writeable=False)
     if packing.zero is not None:
-        return _integers(view, packing)
+        return _integers(view, packing, room)
     if packing.windows:
         view = _transformed(view)
-    result = _aligned(packing.shape, weight.dtype)
+    result = room.empty(math.prod(packing.shape) * size).view(weight.dtype).reshape(packing.shape)
     panels = np.moveaxis(result, len(packing.packed_batches), -2)
     full = count // packing.width
     whole = view[..., : full * packing.width]
@@ -77,7 +83,7 @@ def _transformed(windows: Array) -> Array:
     return places.swapaxes(0, 1).astype(windows.dtype).reshape(TILE_PLACES, *windows.shape[2:])
 
 
-def _integers(view: Array, packing: Packing) -> Array:
+def _integers(view: Array, packing: Packing, room: Room) -> Array:
     """Bytes [batches, segments, columns] as fours or pairs, after the header."""
     count, width = packing.columns[0], packing.width
     batches = math.prod(n for n, _ in packing.batches)
@@ -91,7 +97,7 @@ def _integers(view: Array, packing: Packing) -> Array:
     whole = np.zeros((batches, groups * per, panels * width), kind)
     whole[:, :steps, :count] = numbers.astype(np.int16) - np.int16(zero)
     size = 4 * width * (groups + fours)
-    memory = _aligned((INTEGERS_HEADER + batches * panels * size,), np.dtype(np.uint8))
+    memory = room.empty(INTEGERS_HEADER + batches * panels * size)
     memory[:INTEGERS_HEADER].view(np.int64)[:2] = fours, panels * size
     records = memory[INTEGERS_HEADER:].reshape(batches, panels, groups + fours, width, 4)
     if fours:
@@ -100,9 +106,3 @@ def _integers(view: Array, packing: Packing) -> Array:
     target = records[:, :, int(fours) :].view(kind)
     target[...] = whole.reshape(batches, groups, per, panels, width).transpose(0, 3, 1, 4, 2)
     return memory
-
-
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-    memory = np.empty(int(np.prod(shape)) * dtype.itemsize + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start : start + memory.size - 64].view(dtype).reshape(shape)
