@@ -83,6 +83,52 @@ def _link(block: str, head: int, tag: str) -> str:
     }}"""
 
 
+_HUGE_PAGE = 2 << 20
+_HUGE_PAGES = 14
+"""Of Linux: the advice MADV_HUGEPAGE of madvise(2), which is only a hint."""
+
+
+def fresh_memory(host: str) -> str:
+    """Text of ``ptr o2m_fresh(i64)``, malloc for the system of ``host`` (`objects.host`): what is large lies in huge pages.
+
+    With small ones the processor looks up a page more often than it computes, and it is by luck which of a large buffer's
+    pages share a place of the second-level cache.
+    """
+    if "linux" not in host.split()[0]:
+        return """
+  func.func private @o2m_fresh(%size: i64) -> !llvm.ptr {
+    %raw = llvm.call @malloc(%size) : (i64) -> !llvm.ptr
+    return %raw : !llvm.ptr
+  }"""
+    return f"""
+  llvm.func @aligned_alloc(i64, i64) -> !llvm.ptr
+  llvm.func @madvise(!llvm.ptr, i64, i32) -> i32
+  func.func private @o2m_fresh(%size: i64) -> !llvm.ptr {{
+    %huge = arith.constant {_HUGE_PAGE} : i64
+    %many = arith.constant {2 * _HUGE_PAGE} : i64
+    %is_large = arith.cmpi uge, %size, %many : i64
+    %raw = scf.if %is_large -> !llvm.ptr {{
+      %below = arith.constant {_HUGE_PAGE - 1} : i64
+      %mask = arith.constant {-_HUGE_PAGE} : i64
+      %past = arith.addi %size, %below : i64
+      %padded = arith.andi %past, %mask : i64
+      %found = llvm.call @aligned_alloc(%huge, %padded) : (i64, i64) -> !llvm.ptr
+      %null = llvm.mlir.zero : !llvm.ptr
+      %is_there = llvm.icmp "ne" %found, %null : !llvm.ptr
+      scf.if %is_there {{
+        %advice = arith.constant {_HUGE_PAGES} : i32
+        %whole = arith.andi %size, %mask : i64
+        %told = llvm.call @madvise(%found, %whole, %advice) : (!llvm.ptr, i64, i32) -> i32
+      }}
+      scf.yield %found : !llvm.ptr
+    }} else {{
+      %plain = llvm.call @malloc(%size) : (i64) -> !llvm.ptr
+      scf.yield %plain : !llvm.ptr
+    }}
+    return %raw : !llvm.ptr
+  }}"""
+
+
 FUNCTIONS = f"""
   func.func private @o2m_fail(%ctx: !llvm.ptr, %index: i64) {{
     {_field("slot", "%ctx", ERROR)}
@@ -141,7 +187,7 @@ FUNCTIONS = f"""
     }} else {{
       %extra = arith.constant {2 * HEADER_BYTES} : i64
       %total = arith.addi %need, %extra : i64
-      %raw = llvm.call @malloc(%total) : (i64) -> !llvm.ptr
+      %raw = func.call @o2m_fresh(%total) : (i64) -> !llvm.ptr
       %none = llvm.icmp "eq" %raw, %null : !llvm.ptr
       scf.if %none {{
         func.call @o2m_fail(%ctx, %oom) : (!llvm.ptr, i64) -> ()

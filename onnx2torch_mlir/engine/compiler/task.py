@@ -15,6 +15,7 @@ from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine import objects
 from onnx2torch_mlir.engine.ahead_of_time.interface import Interface
 from onnx2torch_mlir.engine.compiler import (
+    arena,
     arguments,
     assertions,
     borders,
@@ -167,7 +168,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         call_context, places = arguments.pack(module)
         messages = assertions.replace_assertions(module, call_context)
         memory.free_buffers(module, call_context)
-        append(module, runtime.DECLARATIONS + runtime.FUNCTIONS + pool_code.DECLARATIONS + pool_code.FUNCTIONS)
+        routines = runtime.DECLARATIONS + runtime.fresh_memory(options.host or objects.host()) + runtime.FUNCTIONS
+        append(module, routines + pool_code.DECLARATIONS + pool_code.FUNCTIONS)
         append(module, parallel_loops.DECLARATIONS)
     times.stage("memory")
     passes.run(module, "generalization", passes.GENERALIZE, diagnostics)
@@ -203,6 +205,9 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         aliases |= outlined | parallel_loops.share(module, outlined)
     with passes.findings_of("functions of the C library", diagnostics):
         library_math.call(module)
+    if options.enabled("arena"):
+        with passes.findings_of("places of buffers", diagnostics):
+            arena.settle(module)
     times.stage("loops")
     read = arguments.words_read(module)
     made = [
