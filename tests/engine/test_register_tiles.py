@@ -149,7 +149,9 @@ def test_weights_are_packed_and_inputs_are_not():
 
 
 @pytest.mark.parametrize(
-    "unit", [vector_unit.VectorUnit(4, 16), vector_unit.VectorUnit(16, 32)], ids=lambda u: f"{u.lanes} lanes"
+    "unit",
+    [vector_unit.VectorUnit(4, 16), vector_unit.VectorUnit(8, 16, fetches_ahead=True), vector_unit.VectorUnit(16, 32)],
+    ids=lambda unit: f"{unit.lanes} lanes",
 )
 def test_other_vector_units(unit, monkeypatch):
     """LLVM splits or widens vectors that this machine does not have, so that their tiles can be tried anywhere."""

@@ -59,19 +59,24 @@ class _Tile:
         self.emit("%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64")
         self.emit(f"%zero = arith.constant dense<0.0> : {self.vector}")
         for row in range(self.rows):
-            for side, place in (("a", 2 * row), ("c", 2 * row + 1)):
-                self.emit(
-                    f"%p{side}{row} = llvm.getelementptr %rows[{place}] : (!llvm.ptr) -> !llvm.ptr, i64",
-                    f"%o{side}{row} = llvm.load %p{side}{row} : !llvm.ptr -> i64",
-                    f"%{side}{row} = llvm.getelementptr %{side}[%o{side}{row}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-                )
+            self._row("a", row, 2 * row)
         self._masks()
-        self._ask_for_result()
+        if not self.unit.fetches_ahead:
+            self._ask_for_result()
         start = self._initial()
         sums, _ = self._segment(0, [f"%a{row}" for row in range(self.rows)], start, "%b")
         self._store(sums)
         self.emit("return", "}")
         return "\n".join(self.lines)
+
+    def _row(self, side: str, row: int, place: int, tag: str = "") -> None:
+        """``%a0`` …: the pointer to a row, which the table's word ``place`` tells."""
+        name = f"{tag}{side}{row}"
+        self.emit(
+            f"%p{name} = llvm.getelementptr %rows[{place}] : (!llvm.ptr) -> !llvm.ptr, i64",
+            f"%o{name} = llvm.load %p{name} : !llvm.ptr -> i64",
+            f"%{name} = llvm.getelementptr %{side}[%o{name}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        )
 
     def _masks(self) -> None:
         lanes = self.unit.lanes
@@ -83,9 +88,10 @@ class _Tile:
 
     def _place(self, row: int, half: int, tag: str) -> str:
         if half == 0:
-            return f"%c{row}"
+            self._row("c", row, 2 * row + 1, tag)
+            return f"%{tag}c{row}"
         name = f"%{tag}{row}"
-        self.emit(f"{name} = llvm.getelementptr %c{row}[{self.unit.lanes}] : (!llvm.ptr) -> !llvm.ptr, f32")
+        self.emit(f"{name} = llvm.getelementptr %{tag}c{row}[{self.unit.lanes}] : (!llvm.ptr) -> !llvm.ptr, f32")
         return name
 
     def _initial(self) -> list[str]:
@@ -178,9 +184,10 @@ class _Tile:
     def _ask_for_result(self) -> None:
         """Rows of the result may be far apart: what is written comes while the sums are computed."""
         for row in range(self.rows):
+            self._row("c", row, 2 * row + 1, "w")
             for line in range(0, len(self.halves) * self.unit.lanes, _LINE):
                 name = f"%w{row}_{line}"
-                place = f"{name} = llvm.getelementptr %c{row}[{line}] : (!llvm.ptr) -> !llvm.ptr, f32"
+                place = f"{name} = llvm.getelementptr %wc{row}[{line}] : (!llvm.ptr) -> !llvm.ptr, f32"
                 self.emit(place, asked(name, writing=True))
 
     def _step(self, name: str, tag: str, turn: int, sums: list[str]) -> list[str]:
