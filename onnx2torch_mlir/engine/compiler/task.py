@@ -168,7 +168,7 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         call_context, places = arguments.pack(module)
         messages = assertions.replace_assertions(module, call_context)
         memory.free_buffers(module, call_context)
-        routines = runtime.DECLARATIONS + runtime.fresh_memory(options.host or objects.host()) + runtime.FUNCTIONS
+        routines = runtime.DECLARATIONS + runtime.fresh_memory(objects.host()) + runtime.FUNCTIONS
         append(module, routines + pool_code.DECLARATIONS + pool_code.FUNCTIONS)
         append(module, parallel_loops.DECLARATIONS)
     times.stage("memory")
