@@ -101,7 +101,8 @@ def starts(lanes: int) -> list[str]:
 def _loop(unit: VectorUnit, rows: int, sums: list[str], *, fours: bool) -> tuple[list[str], list[str]]:
     """The loop over steps, and the sums after it.
 
-    It is not unrolled: LLVM would load the numbers of all steps first, and the sums would leave their registers.
+    It is not unrolled: LLVM would load the numbers of all steps first, and the sums would leave their registers. Packed columns
+    are asked for even where the processor has them in time (`VectorUnit.fetches_ahead`): that keeps loads in their steps, too.
     """
     lanes = unit.lanes
     packed, vector = f"vector<{4 * lanes}xi8>" if fours else f"vector<{2 * lanes}xi16>", f"vector<{lanes}xi32>"

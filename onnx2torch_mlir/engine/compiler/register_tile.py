@@ -59,7 +59,7 @@ class _Tile:
         self.emit("%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64")
         self.emit(f"%zero = arith.constant dense<0.0> : {self.vector}")
         for row in range(self.rows):
-            self._row("a", row, 2 * row)
+            self._row("a", row)
         self._masks()
         if not self.unit.fetches_ahead:
             self._ask_for_result()
@@ -69,9 +69,9 @@ class _Tile:
         self.emit("return", "}")
         return "\n".join(self.lines)
 
-    def _row(self, side: str, row: int, place: int, tag: str = "") -> None:
-        """``%a0`` …: the pointer to a row, which the table's word ``place`` tells."""
-        name = f"{tag}{side}{row}"
+    def _row(self, side: str, row: int, tag: str = "") -> None:
+        """``%a0`` …, ``%c0`` … (with ``tag`` before): the pointer to a row of the left operand or the result, by the table."""
+        name, place = f"{tag}{side}{row}", 2 * row + "ac".index(side)
         self.emit(
             f"%p{name} = llvm.getelementptr %rows[{place}] : (!llvm.ptr) -> !llvm.ptr, i64",
             f"%o{name} = llvm.load %p{name} : !llvm.ptr -> i64",
@@ -88,7 +88,7 @@ class _Tile:
 
     def _place(self, row: int, half: int, tag: str) -> str:
         if half == 0:
-            self._row("c", row, 2 * row + 1, tag)
+            self._row("c", row, tag)
             return f"%{tag}c{row}"
         name = f"%{tag}{row}"
         self.emit(f"{name} = llvm.getelementptr %{tag}c{row}[{self.unit.lanes}] : (!llvm.ptr) -> !llvm.ptr, f32")
@@ -184,7 +184,7 @@ class _Tile:
     def _ask_for_result(self) -> None:
         """Rows of the result may be far apart: what is written comes while the sums are computed."""
         for row in range(self.rows):
-            self._row("c", row, 2 * row + 1, "w")
+            self._row("c", row, "w")
             for line in range(0, len(self.halves) * self.unit.lanes, _LINE):
                 name = f"%w{row}_{line}"
                 place = f"{name} = llvm.getelementptr %wc{row}[{line}] : (!llvm.ptr) -> !llvm.ptr, f32"
@@ -192,7 +192,8 @@ class _Tile:
 
     def _step(self, name: str, tag: str, turn: int, sums: list[str]) -> list[str]:
         lanes, vector = self.unit.lanes, self.vector
-        for line in range(0, 0 if self.unit.fetches_ahead else len(self.halves) * lanes, _LINE):
+        asked_for = 0 if self.unit.fetches_ahead else len(self.halves) * lanes
+        for line in range(0, asked_for, _LINE):
             ahead = (turn + _AHEAD) * 2 * lanes + line
             self.emit(
                 f"%{name}ahead{line} = llvm.getelementptr %{tag}b[{ahead}] : (!llvm.ptr) -> !llvm.ptr, f32",

@@ -19,7 +19,7 @@ _VIEWS = (
 
 
 def nested(operation: ir.Operation) -> Iterator[ir.Operation]:
-    """All operations inside ``operation``, in order, but what it holds before each; safe against erasing the one just given."""
+    """All operations inside ``operation``, each after what is inside of it; safe against erasing the one just given."""
     for region in operation.regions:
         for block in region.blocks:
             for inner in list(block.operations):
