@@ -17,7 +17,7 @@ from onnx2torch_mlir.handoff.elements import elements
 from onnx2torch_mlir.handoff.function_arguments import name_arguments, replace_arguments
 from onnx2torch_mlir.handoff.iree_parameters import make_parameters
 from onnx2torch_mlir.handoff.module import MlirModule
-from onnx2torch_mlir.lowering.lowered import NOT_POSITIVE
+from onnx2torch_mlir.lowering.lowered import HINTS
 
 
 class _Weight(Protocol):
@@ -66,8 +66,9 @@ def to_linalg(lowered: _Lowered, *, weights: Weights = "inline") -> MlirModule:
 
 
 def _without_hints(operation: ir.Operation) -> ir.WalkResult:
-    if NOT_POSITIVE in operation.attributes:
-        del operation.attributes[NOT_POSITIVE]
+    for hint in HINTS:
+        if hint in operation.attributes:
+            del operation.attributes[hint]
     return ir.WalkResult.ADVANCE
 
 

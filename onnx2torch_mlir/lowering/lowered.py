@@ -16,6 +16,12 @@ INDEPENDENT = "o2m.independent"
 NOT_POSITIVE = "o2m.not_positive"
 """The attribute of a function of one number, ``math.exp``, whose argument is at most 0, or NaN: shorter code will do."""
 
+ANY_OF_NAN = "o2m.any_of_nan"
+"""The attribute of an ``arith.maximumf`` that may give any number where one of its terms is NaN: what follows is NaN anyway."""
+
+HINTS = (NOT_POSITIVE, ANY_OF_NAN)
+"""Attributes of single operations that only say more about their operands or results."""
+
 
 @dataclass(frozen=True)
 class Weight:

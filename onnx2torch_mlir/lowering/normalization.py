@@ -12,7 +12,7 @@ from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.lowering.casts import cast
 from onnx2torch_mlir.lowering.context import Context
 from onnx2torch_mlir.lowering.dtypes import op_math
-from onnx2torch_mlir.lowering.lowered import NOT_POSITIVE
+from onnx2torch_mlir.lowering.lowered import ANY_OF_NAN, NOT_POSITIVE
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.pointwise import convert, elementwise, pointwise
 from onnx2torch_mlir.lowering.reduction import count_of, reduce, squared_deviation
@@ -22,7 +22,8 @@ from onnx2torch_mlir.lowering.registry import rule
 def _shifted_exp(ctx: Context, x: Operand, axis: int, wide: torch.dtype) -> tuple[Operand, Operand, Operand]:
     """(maximum, exp(x - maximum), sum of it), the reduced dim kept."""
     b = ctx.b
-    top = reduce(ctx, x, [axis], "maximum", wide, keepdim=True)
+    # A NaN makes the sum NaN, whatever the maximum is then.
+    top = reduce(ctx, x, [axis], "maximum", wide, keepdim=True, hint=ANY_OF_NAN)
 
     def body(element: ir.Value, maximum: ir.Value) -> ir.Value:
         power = b.same("math.exp", b.same("arith.subf", cast(b, element, x.dtype, wide), maximum))

@@ -64,17 +64,36 @@ def kept(shape: Sequence[Dim], axes: Sequence[int], keepdim: bool) -> tuple[Dim,
     return tuple(d for a, d in enumerate(shape) if a not in axes)
 
 
-def reduce(ctx: Context, x: Operand, axes: Sequence[int], name: str, dtype: torch.dtype, *, keepdim: bool = False) -> Operand:
-    """``x`` as ``dtype``, combined over ``axes`` with a row of the table; no element gives its identity."""
+def reduce(
+    ctx: Context,
+    x: Operand,
+    axes: Sequence[int],
+    name: str,
+    dtype: torch.dtype,
+    *,
+    keepdim: bool = False,
+    hint: str | None = None,
+) -> Operand:
+    """``x`` as ``dtype``, combined over ``axes`` with a row of the table; no element gives its identity.
+
+    ``hint`` is an attribute (lowered.py) for what combines.
+    """
     shape = kept(x.shape, axes, False)
     b = ctx.b
     body = scalar_body(name, dtype)
     init = ctx.full(identity_of(name, dtype), dtype, shape)
+
+    def combined(element: ir.Value, total: ir.Value) -> ir.Value:
+        value = emit(b, body, total, cast(b, element, x.dtype, dtype))
+        if hint is not None:
+            value.owner.attributes[hint] = ir.UnitAttr.get()
+        return value
+
     result = b.generic(
         [(x.value, tuple(range(x.rank)))],
         [(init.value, tuple(a for a in range(x.rank) if a not in axes))],
         "".join("r" if a in axes else "p" for a in range(x.rank)),
-        lambda element, total: emit(b, body, total, cast(b, element, x.dtype, dtype)),
+        combined,
     )
     reduced = Operand(dtype, shape, result[0])
     return reshape(ctx, reduced, kept(x.shape, axes, keepdim))

@@ -3,6 +3,7 @@ says how many there are and how much work each one is (threads.py)."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 
@@ -201,8 +202,9 @@ def _loops_inside(place: ir.Operation, bounds: list[ir.Value], here: list[ir.Val
 
 
 def _work(block: ir.Block, known: dict[ir.Value, ir.Value]) -> ir.Value:
-    """How many operations a turn is, as an index at the insertion point; ``known`` are values that stand for others there."""
-    total = index(sum(view.operation.name.startswith(_WORK) for view in block.operations))
+    """How many operations on numbers a turn is, as an index at the insertion point; ``known`` are values that stand for
+    others there."""
+    total = index(sum(_numbers(view.operation) for view in block.operations))
     for view in block.operations:
         operation = view.operation
         for region in operation.regions:
@@ -214,9 +216,22 @@ def _work(block: ir.Block, known: dict[ir.Value, ir.Value]) -> ir.Value:
     return total
 
 
+def _numbers(operation: ir.Operation) -> int:
+    """How many numbers an operation computes, reads or writes."""
+    if not operation.name.startswith(_WORK):
+        return 0
+    types = [value.type for value in (*operation.operands, *operation.results)]
+    return max((math.prod(ir.VectorType(type_).shape) for type_ in types if isinstance(type_, ir.VectorType)), default=1)
+
+
 def _turns(loop: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Value:
-    lower, upper = list(loop.operands)[:2]
-    return _copied(upper, known) if constant_of(lower) == 0 and _is_outside(upper, known) else index(_UNKNOWN_TURNS)
+    bounds = list(loop.operands)[:3]
+    if not all(_is_outside(value, known) for value in bounds):
+        return index(_UNKNOWN_TURNS)
+    lower, upper, step = (_copied(value, known) for value in bounds)
+    rounded = arith.AddIOp(arith.SubIOp(upper, lower).result, arith.SubIOp(step, index(1)).result).result
+    turns: ir.Value = arith.DivSIOp(rounded, step).result
+    return turns
 
 
 def _is_outside(value: ir.Value, known: dict[ir.Value, ir.Value]) -> bool:

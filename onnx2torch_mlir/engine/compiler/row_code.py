@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from torch_mlir import ir
-from torch_mlir.dialects import affine, memref, scf
+from torch_mlir.dialects import memref
 
-from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted, index
+from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted
 from onnx2torch_mlir.engine.compiler.kernels import relax_sums
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place, row_axes
 from onnx2torch_mlir.engine.compiler.parallel_loops import parallel, thread_count, worker
-from onnx2torch_mlir.engine.compiler.row_passes import Element, Pass, Step, passes_of
-from onnx2torch_mlir.engine.compiler.walks import block_of, made_by, nested, root_of
+from onnx2torch_mlir.engine.compiler.row_loops import Loops, Spot
+from onnx2torch_mlir.engine.compiler.row_passes import Pass, Step, passes_of
+from onnx2torch_mlir.engine.compiler.walks import block_of, made_by, root_of
 
 _ALIGNMENT = 64
 
@@ -85,8 +85,8 @@ class Writer:
         self._scratch = {root: self._row_of(root) for root in private if root not in self._kept}
         # What stands for a class of lengths may only be made after the group.
         own = {equal.find(length): length for nest in nests for length in nest.lengths}
-        self._zero, self._one = index(0), index(1)
         self._lengths = {length: emitted(length if isinstance(length, int) else own[length]) for length in own}
+        self._loops = Loops(len(rows), self._lengths, self._kept, self._where)
 
     @property
     def bounds(self) -> list[ir.Value]:
@@ -100,7 +100,7 @@ class Writer:
     def row(self, row: list[ir.Value]) -> None:
         """All passes over a row, whose place along each dim of the rows is given."""
         for one in self.passes:
-            self._pass(one, row)
+            self._loops.write(one, row)
 
     def free(self) -> None:
         """What comes after the loop."""
@@ -144,84 +144,16 @@ class Writer:
     def _axes(self, root: ir.Value) -> int:
         return row_axes(root, self._rows, self._equal)
 
-    def _pass(self, one: Pass, row: list[ir.Value]) -> None:
-        bounds = [self._lengths[length] for length in one.lengths]
-
-        def loop(level: int, here: list[ir.Value]) -> None:
-            if level == len(bounds):
-                self._turn(one.steps, here, {})
-                return
-            running = [
-                (step, place)
-                for step in one.steps
-                if level == len(bounds) - 1 and step.reduces_innermost()
-                for place in step.nest.places
-                if place.written
-            ]
-            # Not a position of the innermost loop is read here: what it adds up to does not depend on it.
-            initial = [self._load(step, place, [*here, self._zero]) for step, place in running]
-            made = scf.ForOp(self._zero, bounds[level], self._one, initial)
-            with ir.InsertionPoint(made.body):
-                inner = [*here, made.induction_variable]
-                if level < len(bounds) - 1:
-                    loop(level + 1, inner)
-                    scf.YieldOp([])
-                else:
-                    sums = {id(place): value for (_, place), value in zip(running, made.inner_iter_args, strict=True)}
-                    scf.YieldOp(self._turn(one.steps, inner, sums))
-            for (step, place), total in zip(running, made.results, strict=True):
-                self._store(step, place, total, [*here, self._zero])
-
-        loop(0, row)
-
-    def _turn(self, steps: list[Step], here: list[ir.Value], sums: dict[int, ir.Value]) -> list[ir.Value]:
-        """The bodies of the steps at one place of the loops; the running values after it."""
-        known: dict[Element, ir.Value] = {}
-        after = []
-        for step in steps:
-            block = step.nest.operation.regions[0].blocks[0]
-            given: list[ir.Value | None] = []
-            for place in step.nest.places:
-                if id(place) in sums:
-                    given.append(sums[id(place)])
-                elif not place.read:
-                    given.append(None)
-                elif place.root is None:
-                    given.append(place.value)
-                elif step.element(place) in known:
-                    given.append(known[step.element(place)])
-                else:
-                    given.append(self._load(step, place, here))
-            results = _copied(block, given, self._positions(step, here))
-            for place, value in zip([p for p in step.nest.places if p.written], results, strict=True):
-                if id(place) in sums:
-                    after.append(value)
-                    continue
-                known[step.element(place)] = value
-                if place.root not in self._kept:
-                    self._store(step, place, value, here)
-        return after
-
-    def _positions(self, step: Step, here: list[ir.Value]) -> Callable[[int], ir.Value]:
-        loops = [*step.rows, *step.inside]
-        return lambda dim: here[loops.index(dim)] if dim in loops else self._zero
-
-    def _at(self, step: Step, place: Place, here: list[ir.Value]) -> tuple[ir.Value, list[ir.Value]]:
+    def _where(self, step: Step, place: Place) -> Spot:
         if place.root is not None and place.indices is not None and (place.root in self.held or place.root in self._scratch):
-            inside = [_applied(e, here) for e in step.expressions(place.indices[self._axes(place.root) :])]
+            inside = step.expressions(place.indices[self._axes(place.root) :])
             if place.root in self.held:
                 array, first = self.held[place.root]
-                return array, [*first, *inside]
+                return Spot(array, first, inside)
             scratch = self._scratch[place.root]
-            return scratch, [*([self._worker] if scratch in self._allocated else []), *inside]
-        return place.value, [_applied(e, here) for e in step.expressions(place.results)]
-
-    def _load(self, step: Step, place: Place, here: list[ir.Value]) -> ir.Value:
-        value: ir.Value = memref.LoadOp(*self._at(step, place, here)).result
-        return value
-
-    def _store(self, step: Step, place: Place, value: ir.Value, here: list[ir.Value]) -> None:
-        memref.StoreOp(value, *self._at(step, place, here))
+            shared = self._worker is not None and scratch in self._allocated
+            return Spot(scratch, [self._worker] if shared else [], inside)
+        return Spot(place.value, [], step.expressions(place.results))
 
 
 def _touches(one: Pass, root: ir.Value) -> bool:
@@ -234,32 +166,6 @@ def row_of(buffer: ir.Value, axes: int) -> tuple[ir.MemRefType, list[ir.Value]]:
     before, inside = (sum(whole.is_dynamic_dim(axis) for axis in axes_) for axes_ in (range(axes), range(axes, whole.rank)))
     sizes = list(buffer.owner.operation.operands)[before : before + inside]
     return ir.MemRefType.get(list(whole.shape)[axes:], whole.element_type), sizes
-
-
-def _applied(expression: ir.AffineExpr, here: list[ir.Value]) -> ir.Value:
-    if isinstance(expression, ir.AffineDimExpr):
-        return here[expression.position]
-    if isinstance(expression, ir.AffineConstantExpr):
-        return index(expression.value)
-    value: ir.Value = affine.AffineApplyOp(ir.AffineMap.get(len(here), 0, [expression]), here).result
-    return value
-
-
-def _copied(block: ir.Block, given: list[ir.Value | None], position: Callable[[int], ir.Value]) -> list[ir.Value]:
-    """Copy the operations of a body; what it yields there."""
-    mapping = {argument: value for argument, value in zip(block.arguments, given, strict=True) if value is not None}
-    operations = [operation.operation for operation in block.operations]
-    for operation in operations[:-1]:
-        if operation.name == "linalg.index":
-            mapping[operation.results[0]] = position(ir.IntegerAttr(operation.attributes["dim"]).value)
-            continue
-        copy = operation.clone().operation
-        for inside in (copy, *nested(copy)):
-            for number, operand in enumerate(inside.operands):
-                if operand in mapping:
-                    inside.operands[number] = mapping[operand]
-        mapping.update(zip(operation.results, copy.results, strict=True))
-    return [mapping.get(value, value) for value in operations[-1].operands]
 
 
 def settle(members: list[ir.Operation], roots: set[ir.Value], private: set[ir.Value], loop: ir.Operation) -> None:
