@@ -1,7 +1,7 @@
 """Padding writes each element once: what is padded into the middle, the value into the border around it.
 
 Bufferization would fill all of the result first. The border is cut into slabs, two for each padded dim, that fill in place.
-Where a nest makes what is padded, and all sizes are known, it writes it into the middle itself.
+Where a nest makes what is padded, and its sizes are known before it, it writes it into the middle itself.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ def _replace(pad: ir.Operation, number: int) -> None:
     maker = _maker(pad)
     with ir.InsertionPoint(pad if maker is None else _beginning(maker)), pad.location:
         low, high = (_widths(pad, name, first) for name, first in (("static_low", 1), ("static_high", 1 + _dynamic(pad))))
-        inner = [_Size(None, _dim(source, d)) if from_.is_dynamic_dim(d) else _Size(from_.shape[d]) for d in range(from_.rank)]
+        varying = [d for d in range(from_.rank) if from_.is_dynamic_dim(d)]
+        given = [_dim(source, d) for d in varying] if maker is None else _made_sizes(maker)
+        values = dict(zip(varying, given, strict=True))
+        inner = [_Size(None, values[d]) if d in values else _Size(from_.shape[d]) for d in range(from_.rank)]
         ends = [a.plus(b) for a, b in zip(low, inner, strict=True)]
         outer = [
             end.plus(width) if to.is_dynamic_dim(d) else _Size(to.shape[d])
@@ -91,15 +94,24 @@ def _maker(pad: ir.Operation) -> ir.Operation | None:
     around = _value(pad)
     if maker is None or around is None or maker.block != pad.block or len(maker.results) != 1 or len(pad.operands) != 1:
         return None
-    if made_by(around, "arith.constant") is None or not ir.RankedTensorType(pad.results[0].type).has_static_shape:
+    if made_by(around, "arith.constant") is None or made_by(maker.operands[len(maker.operands) - 1], "tensor.empty") is None:
         return None
-    if not ir.RankedTensorType(pad.operands[0].type).has_static_shape:
-        return None
-    if made_by(maker.operands[len(maker.operands) - 1], "tensor.empty") is None:
+    beginning = _beginning(maker)
+    if not all(_is_known_at(beginning, size) for size in _made_sizes(maker)):
         return None
     # What reads it besides has to take it as it lies there.
     others = [use.owner.operation for use in pad.operands[0].uses if use.owner.operation != pad]
     return maker if all(other.name == "linalg.generic" for other in others) else None
+
+
+def _made_sizes(maker: ir.Operation) -> list[ir.Value]:
+    """The sizes that a nest's result has along its open dims."""
+    return list(maker.operands[len(maker.operands) - 1].owner.operation.operands)
+
+
+def _is_known_at(place: ir.Operation, value: ir.Value) -> bool:
+    made = made_by(value)
+    return made is None or made.block != place.block or made.is_before_in_block(place)
 
 
 def _beginning(maker: ir.Operation) -> ir.Operation:

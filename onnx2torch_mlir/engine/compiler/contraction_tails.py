@@ -20,6 +20,9 @@ from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, nested, po
 
 _RESHAPES = ("memref.collapse_shape", "memref.expand_shape")
 
+_MOST_GROUPS = 3
+"""Of rows: their places are counted from row to row."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -171,29 +174,45 @@ def _kind(nest: ir.Operation, position: int, root: ir.Value, across: int) -> str
     return "row" if moving == every[:-across] else None
 
 
-def spread_of(value: ir.Value) -> tuple[int, int, int] | None:
-    """Where the rows of a strided array are: how many follow each other at one step, that step, and the step then, in elements.
+@dataclass(frozen=True)
+class Group:
+    """Rows that follow each other at one step, in elements; what is not known is ``axis``' size or stride."""
 
-    So are the rows of the middle of a padded image: those of a line, then those of the next. None for other layouts.
+    axis: int
+    count: int | None
+    step: int | None
+
+    def joined(self, count: int | None, step: int | None) -> Group | None:
+        """So many of the group at one step as one group, if each is known to begin where the one before ends."""
+        if self.count is None or self.step is None or count is None or step != self.count * self.step:
+            return None
+        return Group(self.axis, self.count * count, self.step)
+
+
+def spread_of(value: ir.Value) -> list[Group] | None:
+    """Where the rows of a strided array are: groups of rows, groups of these and so on, from the inside out.
+
+    So are the rows of the middle of padded images: those of a line, the lines of an image, the images. None for other layouts.
     """
     type_ = ir.MemRefType(value.type)
     strides, _ = type_.get_strides_and_offset()
-    sizes = list(type_.shape)
-    unknown = {ir.ShapedType.get_dynamic_size(), ir.ShapedType.get_dynamic_stride_or_offset()}
-    if len(sizes) < 2 or strides[-1] != 1 or unknown & {*sizes, *strides}:
+    if type_.rank < 2 or strides[-1] != 1:
         return None
-    # Axes of one place do not move, wherever they are said to lie.
-    axes = [(size, stride) for size, stride in zip(sizes[:-1], strides[:-1], strict=True) if size != 1]
-    groups: list[tuple[int, int]] = []
-    for size, stride in reversed(axes):
-        if groups and stride == groups[-1][0] * groups[-1][1]:
-            groups[-1] = (groups[-1][0] * size, groups[-1][1])
+    groups: list[Group] = []
+    for axis in reversed(range(type_.rank - 1)):
+        count = None if type_.is_dynamic_dim(axis) else type_.shape[axis]
+        step = None if strides[axis] == ir.ShapedType.get_dynamic_stride_or_offset() else strides[axis]
+        # Axes of one place do not move, wherever they are said to lie.
+        if count == 1:
+            continue
+        joined = groups[-1].joined(count, step) if groups else None
+        if joined is not None:
+            groups[-1] = joined
         else:
-            groups.append((size, stride))
-    if len(groups) > 2:
+            groups.append(Group(axis, count, step))
+    if len(groups) > _MOST_GROUPS:
         return None
-    (turns, step), (_, far) = [*groups, (1, 0), (1, 0)][:2]
-    return turns, step, far
+    return groups or [Group(0, 1, 0)]
 
 
 def _may_move(sums: Sums, nest: ir.Operation, buffer: ir.Operation) -> bool:

@@ -48,6 +48,21 @@ def parts(value: ir.Value, type_: ir.MemRefType) -> list[ir.Value]:
 
 def assemble(type_: ir.MemRefType, values: Sequence[ir.Value]) -> ir.Value:
     """A memref of ``type_`` (without offset) from its `parts`."""
+    sizes, strides = sizes_and_strides(type_, values)
+    arrays = f", array<{type_.rank} x i64>, array<{type_.rank} x i64>" if type_.rank else ""
+    struct = ir.Type.parse(f"!llvm.struct<(ptr, ptr, i64{arrays})>")
+    result = llvm.PoisonOp(struct).result
+    fields: list[tuple[Known, list[int]]] = [(values[0], [0]), (values[0], [1]), (0, [2])]
+    fields += [(size, [3, axis]) for axis, size in enumerate(sizes)]
+    fields += [(stride, [4, axis]) for axis, stride in enumerate(strides)]
+    for field, position in fields:
+        result = llvm.InsertValueOp(result, _value(field), ir.DenseI64ArrayAttr.get(position)).result
+    cast: ir.Value = builtin.UnrealizedConversionCastOp([type_], [result]).results[0]
+    return cast
+
+
+def sizes_and_strides(type_: ir.MemRefType, values: Sequence[ir.Value]) -> tuple[list[Known], list[Known]]:
+    """Along each axis, of a memref of ``type_`` with these `parts`."""
     rest = list(values[1:])
     sizes: list[Known] = [
         rest.pop(0) if type_.is_dynamic_dim(axis) else type_.shape[axis] for axis in range(type_.rank)
@@ -61,16 +76,7 @@ def assemble(type_: ir.MemRefType, values: Sequence[ir.Value]) -> ir.Value:
         for axis in reversed(range(type_.rank)):
             strides[axis] = step
             step = _times(step, sizes[axis])
-    arrays = f", array<{type_.rank} x i64>, array<{type_.rank} x i64>" if type_.rank else ""
-    struct = ir.Type.parse(f"!llvm.struct<(ptr, ptr, i64{arrays})>")
-    result = llvm.PoisonOp(struct).result
-    fields: list[tuple[Known, list[int]]] = [(values[0], [0]), (values[0], [1]), (0, [2])]
-    fields += [(size, [3, axis]) for axis, size in enumerate(sizes)]
-    fields += [(stride, [4, axis]) for axis, stride in enumerate(strides)]
-    for field, position in fields:
-        result = llvm.InsertValueOp(result, _value(field), ir.DenseI64ArrayAttr.get(position)).result
-    cast: ir.Value = builtin.UnrealizedConversionCastOp([type_], [result]).results[0]
-    return cast
+    return sizes, strides
 
 
 def element_bytes(type_: ir.Type) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, linalg, scf
@@ -11,7 +12,7 @@ from torch_mlir.dialects import arith, func, linalg, scf
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail
 from onnx2torch_mlir.engine.compiler.contraction_tails import Found, Tails, spread_of
-from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes, parts, without_offset
+from onnx2torch_mlir.engine.compiler.flatten import Known, assemble, element_bytes, parts, sizes_and_strides, without_offset
 from onnx2torch_mlir.engine.compiler.kernels import captured, is_constant
 from onnx2torch_mlir.engine.compiler.walks import bytes_on, i64, is_memref, nested, pointer
 
@@ -30,10 +31,12 @@ def build(found: Found, tails: Tails, widths: list[int]) -> tuple[Tail, list[ir.
         if kind == "scalar":
             given.append(value)
         elif kind != "sums":
+            type_ = without_offset(ir.MemRefType(value.type))
+            pieces = parts(value, type_)
             pointers.append(len(given))
-            given.append(parts(value, without_offset(ir.MemRefType(value.type)))[0])
-        if kind == "spread":
-            given += [_number(size) for size in spread_of(value) or ()]
+            given.append(pieces[0])
+            if kind == "spread":
+                given += _groups(value, *sizes_and_strides(type_, pieces))
     given += free
     number = _number_type()
     types = [pointer(), *[number] * 5, *(value.type for value in given)]
@@ -54,13 +57,21 @@ def build(found: Found, tails: Tails, widths: list[int]) -> tuple[Tail, list[ir.
     return Tail(name, tuple(str(value.type) for value in given)), given
 
 
+def _groups(value: ir.Value, sizes: list[Known], strides: list[Known]) -> list[ir.Value]:
+    """What the function is told of the groups of an array's rows: each one's step, and its count but for the outermost."""
+    told: list[Known] = []
+    for group in spread_of(value) or ():
+        told.append(strides[group.axis] if group.step is None else group.step)
+        told.append(sizes[group.axis] if group.count is None else group.count)
+    return [_number(number) if isinstance(number, int) else number for number in told[:-1]]
+
+
 @dataclass(frozen=True)
 class _Rows:
     """Where an operand's rows are: their elements, whether there is one for each column, a pointer, and the element with which
     row ``i`` of the block begins.
 
-    That is ``first`` + i * ``step``; after ``turns`` rows, of which the block begins with number ``place``, it goes on ``jump``
-    elements farther. Without ``step`` it is always the same.
+    That is ``first`` + i * ``step``, where each of ``wraps`` adds something. Without ``step`` it is always the same.
     """
 
     element: ir.Type
@@ -68,9 +79,15 @@ class _Rows:
     base: ir.Value
     first: ir.Value | None = None
     step: ir.Value | None = None
-    turns: ir.Value | None = None
-    place: ir.Value | None = None
-    jump: ir.Value | None = None
+    wraps: tuple[_Wrap, ...] = ()
+
+
+class _Wrap(NamedTuple):
+    """After ``count`` of a group, of which the block begins with number ``place``, it goes on ``jump`` elements farther."""
+
+    count: ir.Value
+    place: ir.Value
+    jump: ir.Value
 
 
 def _body(found: Found, arguments: list[ir.Value], free: list[ir.Value], widths: list[int]) -> None:
@@ -123,7 +140,7 @@ def _rows(
         if asked[number] and isinstance(columns, int) and isinstance(operand, _Rows) and operand.step is not None
     }
     moving = [operand for operand in operands if isinstance(operand, _Rows) and operand.first is not None]
-    carried = [value for operand in moving for value in (operand.first, operand.place) if value is not None]
+    carried = [value for operand in moving if operand.first is not None for value in (operand.first, *_places(operand))]
     loop = scf.ForOp(zero, rows, one, carried)
     with ir.InsertionPoint(loop.body):
         held = iter(loop.inner_iter_args)
@@ -135,7 +152,7 @@ def _rows(
                 continue
             begin = None if operand.first is None else next(held)
             if begin is not None:
-                after += _following(operand, begin, next(held) if operand.place is not None else None)
+                after += _following(operand, begin, [next(held) for _ in operand.wraps])
             base = operand.base if begin is None else _moved(operand.base, begin, operand.element)
             type_ = ir.MemRefType.get([width] if operand.by_column else [], operand.element)
             here.append(assemble(type_, [base, *(sizes if operand.by_column else [])]))
@@ -162,11 +179,8 @@ def _rows_of(value: ir.Value, kind: str, block: list[ir.Value], rest: Iterator[i
         return _Rows(element, True, sums, _number(0), _number(BLOCK_COLUMNS))
     base = next(rest)
     if kind == "spread":
-        turns, step, far = (next(rest) for _ in range(3))
-        lines, place = arith.DivUIOp(row, turns).result, arith.RemUIOp(row, turns).result
-        first = _sum(_sum(_product(lines, far), _product(place, step)), column)
-        jump = arith.SubIOp(far, _product(arith.SubIOp(turns, _number(1)).result, step)).result
-        return _Rows(element, True, base, first, step, turns, place, jump)
+        groups = spread_of(value) or []
+        return _spread(element, base, row, column, [next(rest) for _ in range(2 * len(groups) - 1)])
     if kind == "all":
         return _Rows(element, True, base, _sum(_product(row, across), column), across)
     if kind == "row":
@@ -176,16 +190,35 @@ def _rows_of(value: ir.Value, kind: str, block: list[ir.Value], rest: Iterator[i
     return _Rows(element, False, base)
 
 
-def _following(rows: _Rows, begin: ir.Value, place: ir.Value | None) -> list[ir.Value]:
-    """Where the next row begins, and its number among those of one step."""
+def _spread(element: ir.Type, base: ir.Value, row: ir.Value, column: ir.Value, told: list[ir.Value]) -> _Rows:
+    """Rows in groups of which `_groups` ``told``, from number ``row`` on."""
+    steps, counts = told[::2], told[1::2]
+    first, rest = column, row
+    wraps = []
+    for step, count, outer in zip(steps, counts, steps[1:], strict=False):
+        place, rest = arith.RemUIOp(rest, count).result, arith.DivUIOp(rest, count).result
+        first = _sum(first, _product(place, step))
+        wraps.append(_Wrap(count, place, arith.SubIOp(outer, _product(count, step)).result))
+    return _Rows(element, True, base, _sum(first, _product(rest, steps[-1])), steps[0], tuple(wraps))
+
+
+def _places(rows: _Rows) -> list[ir.Value]:
+    return [wrap.place for wrap in rows.wraps]
+
+
+def _following(rows: _Rows, begin: ir.Value, places: list[ir.Value]) -> list[ir.Value]:
+    """Where the next row begins, and its places in its groups."""
     assert rows.step is not None
-    if place is None:
-        return [_sum(begin, rows.step)]
-    assert rows.turns is not None and rows.jump is not None
-    next_place = _sum(place, _number(1))
-    is_last = arith.CmpIOp(arith.CmpIPredicate.eq, next_place, rows.turns).result
-    far = arith.SelectOp(is_last, rows.jump, rows.step).result
-    return [_sum(begin, far), arith.SelectOp(is_last, _number(0), next_place).result]
+    after = [_sum(begin, rows.step)]
+    carry = zero = _number(0)
+    one = _number(1)
+    for number, (wrap, place) in enumerate(zip(rows.wraps, places, strict=True)):
+        moved = _sum(place, carry if number else one)
+        wraps = arith.CmpIOp(arith.CmpIPredicate.eq, moved, wrap.count).result
+        after[0] = _sum(after[0], arith.SelectOp(wraps, wrap.jump, zero).result)
+        after.append(arith.SelectOp(wraps, zero, moved).result)
+        carry = arith.SelectOp(wraps, one, zero).result
+    return after
 
 
 def _columns(nest: ir.Operation, operands: list[ir.Value], outside: dict[ir.Value, ir.Value]) -> None:
