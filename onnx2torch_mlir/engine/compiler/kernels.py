@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, linalg
+from torch_mlir.dialects import func, linalg
 
 from onnx2torch_mlir.engine.compiler.collapse import (
     Loops,
+    Product,
     indexing_map,
     pointwise_loops,
     relaxed_types,
@@ -23,7 +24,7 @@ from onnx2torch_mlir.engine.compiler.collapse import (
 from onnx2torch_mlir.engine.compiler.flatten import assemble, dynamic_strides, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
 from onnx2torch_mlir.engine.compiler.parallel_loops import SERIAL
-from onnx2torch_mlir.engine.compiler.walks import functions, i64, is_memref, made_by, nested, root_of, symbol
+from onnx2torch_mlir.engine.compiler.walks import functions, is_memref, made_by, nested, root_of, symbol
 
 _PREFIX = "o2m_kernel_"
 
@@ -212,8 +213,7 @@ def _operands(generic: ir.Operation) -> list[_Argument]:
 
 
 def _pointwise_operands(generic: ir.Operation, loops: Loops) -> list[_Argument]:
-    number = ir.IntegerType.get_signless(64)
-    constant = functools.cache(lambda value: arith.ConstantOp(number, i64(value)).result)
+    emitted = functools.cache(Product.emitted)
     found = []
     for operand, value in enumerate(generic.operands):
         if not is_memref(value.type):
@@ -223,8 +223,8 @@ def _pointwise_operands(generic: ir.Operation, loops: Loops) -> list[_Argument]:
         type_ = loops.kernel_type(operand, source.element_type)
         moving = loops.moving(operand)
         pieces = parts(value, without_offset(source))[:1]
-        pieces += [constant(loops.extents[loop]) for axis, loop in enumerate(moving) if type_.is_dynamic_dim(axis)]
-        pieces += [constant(loops.strides[operand][moving[axis]]) for axis in dynamic_strides(type_)]
+        pieces += [emitted(loops.extents[loop]) for axis, loop in enumerate(moving) if type_.is_dynamic_dim(axis)]
+        pieces += [emitted(loops.strides[operand][moving[axis]]) for axis in dynamic_strides(type_)]
         found.append(_Argument(value, type_, pieces))
     return found
 
