@@ -36,6 +36,12 @@ FORMS = {
         " t = Transpose<perm = [0, 2, 1]>(k1)\n s = MatMul(q1, t)\n p = Softmax<axis = -1>(s)\n o = MatMul(p, v1)\n"
         " zs = Shape<start = 1>(o)\n oy = Concat<axis = 0>(b, zs)\n y = Reshape(o, oy)"
     ),
+    "scores of batches and heads as one": (
+        "b = Shape<start = 0, end = 2>(q)\n n = Constant<value_ints = [-1]>()\n"
+        " i = Shape<start = 2>(q)\n j = Shape<start = 2>(k)\n iq = Concat<axis = 0>(n, i)\n ik = Concat<axis = 0>(n, j)\n"
+        " q1 = Reshape(q, iq)\n k1 = Reshape(k, ik)\n t = Transpose<perm = [0, 2, 1]>(k1)\n s = MatMul(q1, t)\n"
+        " zs = Shape<start = 1>(s)\n os = Concat<axis = 0>(b, zs)\n r = Reshape(s, os)\n" + END
+    ),
     "sum without softmax": f"{SCORES}\n r = Relu(s)\n y = MatMul(r, v)",
 }
 SHAPES = [(1, 12, 40, 40, 24, 24), (2, 3, 50, 77, 24, 40), (1, 1, 100, 9, 8, 2), (2, 1, 7, 513, 33, 65), (3, 2, 97, 8, 5, 3)]

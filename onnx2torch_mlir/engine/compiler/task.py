@@ -149,6 +149,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         if options.enabled("channels_last"):
             channels_last.carry(module)
             single_pixels.merge_pixels(module)
+        # Batches are expanded where what is turned is read in place; then turns before the batches were collapsed are met.
+        fusion.read_in_place(module)
         reshaped_nests.expand_batches(module)
         fusion.read_in_place(module)
         fusion.fuse_pointwise(module)
