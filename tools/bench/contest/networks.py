@@ -249,7 +249,8 @@ WORKLOADS: tuple[Workload, ...] = (
     _recurrent("LSTM"),
     _recurrent("GRU"),
     _images("resnet-18-int8", "resnet", (2, 2, 2, 2), False, variant=_int8_of_7_bits, tolerance=0.1),
-    _bert("bert-base-int8", 12, variant=_int8_of_7_bits, tolerance=0.1),
+    # Of random weights: onnxruntime's own results, optimized or not, of known sizes or open ones, are up to 0.15 apart.
+    _bert("bert-base-int8", 12, variant=_int8_of_7_bits, tolerance=0.15),
     _matmul_nbits(1, 4096, 4096),
     _llama("llama-decode-int4", 128, 1, variant=_blocks, tolerance=0.02),
     _forest(1),
