@@ -37,10 +37,10 @@ def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
     tables |= {(kind.rows, kind.tail is not None) for kind in kinds}
     texts = [row_tables.rows(count, of_block=of_block) for count, of_block in sorted(tables)]
     texts += [integer_tile.tile(unit, rows, fours=False) for rows in range(1, unit.rows + 1)]
-    texts += [integer_packing.rows(wide=True), integer_packing.columns(unit), products(unit, fours=False)]
+    texts += [integer_packing.rows(unit, wide=True), integer_packing.columns(unit), products(unit, fours=False)]
     if unit.largest_byte and any(kind.packed for kind in kinds):
         texts += [integer_tile.tile(unit, rows, fours=True) for rows in range(1, unit.rows + 1)]
-        texts += [integer_packing.rows(wide=False), products(unit, fours=True)]
+        texts += [integer_packing.rows(unit, wide=False), products(unit, fours=True)]
         texts += [matrix_tiles.functions(unit)] if unit.has_matrices else []
     texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
     return "\n".join(texts)

@@ -10,10 +10,9 @@ from __future__ import annotations
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _CHUNK = 16
-_LONG = 32
 
 
-def rows(*, wide: bool) -> str:
+def rows(unit: VectorUnit, *, wide: bool) -> str:
     """@o2m_pairs_of_rows: ``m`` rows side by side, each of ``k`` numbers, 0 after an odd last one.
 
     Arguments: to, the operand, the table of rows, m, the table along the sum, k, how many neighbours along the sum lie
@@ -21,17 +20,22 @@ def rows(*, wide: bool) -> str:
     nothing is subtracted, and each row takes whole fours, of which the last may hold anything beyond the sum's end.
     """
     # What is left of neighbours after whole chunks is done by a vector that ends with them, again for some.
-    name, kind, element = ("pairs", "widened", "i16") if wide else ("fours", "flipped", "i8")
+    name, element = ("pairs", "i16") if wide else ("fours", "i8")
+    long = 2 * _CHUNK if wide else max(2 * _CHUNK, 4 * unit.lanes)
     fill = "%k, %two" if wide else "%k, %one"
     ends = "%k, %odd" if wide else "%quads, %none"
-    return f"""{"".join(_converted(count, wide=wide) for count in (_LONG, _CHUNK, 8, 4, 1))}
+
+    def converted(count: int, from_: str = "%from", to: str = "%into") -> str:
+        return "\n".join(_converted(count, from_, to, wide=wide))
+
+    return f"""
   func.func private @o2m_{name}_of_rows(%to: !llvm.ptr, %a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %along: !llvm.ptr, %k: i64,
       %run: i64, %flip: i8, %bias: i16) {{
     %none = arith.constant 0 : i64
     %one = arith.constant 1 : i64
     %two = arith.constant 2 : i64
     %chunk = arith.constant {_CHUNK} : i64
-    %long = arith.constant {_LONG} : i64
+    %long = arith.constant {long} : i64
     %short = arith.remui %run, %long : i64
     %longs = arith.subi %run, %short : i64
     %four = arith.constant 4 : i64
@@ -66,34 +70,34 @@ def rows(*, wide: bool) -> str:
         scf.for %t = %none to %longs step %long : i64 {{
           %from = llvm.getelementptr %as[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i8
           %into = llvm.getelementptr %ds[%t] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
-          func.call @o2m_{kind}_{_LONG}(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+          {converted(long)}
         }}
         scf.for %t = %longs to %whole step %chunk : i64 {{
           %from = llvm.getelementptr %as[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i8
           %into = llvm.getelementptr %ds[%t] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
-          func.call @o2m_{kind}_{_CHUNK}(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+          {converted(_CHUNK)}
         }}
         scf.if %is_ragged {{
           scf.if %has_half {{
             scf.if %is_long {{
               %from = llvm.getelementptr %as[%whole] : (!llvm.ptr, i64) -> !llvm.ptr, i8
               %into = llvm.getelementptr %ds[%whole] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
-              func.call @o2m_{kind}_8(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+              {converted(8)}
             }}
             %from = llvm.getelementptr %as[%last8] : (!llvm.ptr, i64) -> !llvm.ptr, i8
             %into = llvm.getelementptr %ds[%last8] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
-            func.call @o2m_{kind}_8(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+            {converted(8)}
           }} else {{
             scf.if %has_quarter {{
-              func.call @o2m_{kind}_4(%as, %ds, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+              {converted(4, "%as", "%ds")}
               %from = llvm.getelementptr %as[%last4] : (!llvm.ptr, i64) -> !llvm.ptr, i8
               %into = llvm.getelementptr %ds[%last4] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
-              func.call @o2m_{kind}_4(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+              {converted(4)}
             }} else {{
               scf.for %t = %none to %run step %one : i64 {{
                 %from = llvm.getelementptr %as[%t] : (!llvm.ptr, i64) -> !llvm.ptr, i8
                 %into = llvm.getelementptr %ds[%t] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
-                func.call @o2m_{kind}_1(%from, %into, %flip, %bias) : (!llvm.ptr, !llvm.ptr, i8, i16) -> ()
+                {converted(1)}
               }}
             }}
           }}
@@ -108,29 +112,26 @@ def rows(*, wide: bool) -> str:
   }}"""
 
 
-def _converted(count: int, *, wide: bool) -> str:
-    """@o2m_widened_<count>(from, to, flip, bias) or @o2m_flipped_<count>: so many bytes."""
+def _converted(count: int, from_: str, to: str, *, wide: bool) -> list[str]:
+    """So many bytes: with their bits flipped, or as numbers of 16 bits less the bias."""
     bytes_, words = f"vector<{count}xi8>", f"vector<{count}xi16>"
+    # The pointers may be of the region around: names are of this piece alone.
+    tag = f"{from_.removeprefix('%')}{count}"
+    flip, value, flipped, number, bias, result = (f"%{tag}_{name}" for name in ("flip", "v", "f", "w", "bias", "n"))
+    lines = [
+        f"{flip} = vector.broadcast %flip : i8 to {bytes_}",
+        f"{value} = llvm.load {from_} {{alignment = 1 : i64}} : !llvm.ptr -> {bytes_}",
+        f"{flipped} = arith.xori {value}, {flip} : {bytes_}",
+    ]
     if not wide:
-        return f"""
-  func.func private @o2m_flipped_{count}(%from: !llvm.ptr, %to: !llvm.ptr, %flip: i8, %bias: i16) {{
-    %flips = vector.broadcast %flip : i8 to {bytes_}
-    %v = llvm.load %from {{alignment = 1 : i64}} : !llvm.ptr -> {bytes_}
-    %f = arith.xori %v, %flips : {bytes_}
-    llvm.store %f, %to {{alignment = 1 : i64}} : {bytes_}, !llvm.ptr
-    return
-  }}"""
-    return f"""
-  func.func private @o2m_widened_{count}(%from: !llvm.ptr, %to: !llvm.ptr, %flip: i8, %bias: i16) {{
-    %flips = vector.broadcast %flip : i8 to {bytes_}
-    %biases = vector.broadcast %bias : i16 to {words}
-    %v = llvm.load %from {{alignment = 1 : i64}} : !llvm.ptr -> {bytes_}
-    %f = arith.xori %v, %flips : {bytes_}
-    %w = arith.extui %f : {bytes_} to {words}
-    %n = arith.subi %w, %biases : {words}
-    llvm.store %n, %to {{alignment = 2 : i64}} : {words}, !llvm.ptr
-    return
-  }}"""
+        return [*lines, f"llvm.store {flipped}, {to} {{alignment = 1 : i64}} : {bytes_}, !llvm.ptr"]
+    return [
+        *lines,
+        f"{bias} = vector.broadcast %bias : i16 to {words}",
+        f"{number} = arith.extui {flipped} : {bytes_} to {words}",
+        f"{result} = arith.subi {number}, {bias} : {words}",
+        f"llvm.store {result}, {to} {{alignment = 2 : i64}} : {words}, !llvm.ptr",
+    ]
 
 
 def columns(unit: VectorUnit) -> str:
