@@ -18,7 +18,7 @@ from onnx2torch_mlir.engine.compiler.dim_orders import before_collapse
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, interchange, iterators, substitute
 from onnx2torch_mlir.engine.compiler.order_propagation import RESHAPES
 from onnx2torch_mlir.engine.compiler.reshaped_nests import expand_inputs
-from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
+from onnx2torch_mlir.engine.compiler.walks import copied, functions, made_by, nested
 from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 _MOST_OPERATIONS = 64
@@ -269,12 +269,7 @@ def _copy_body(block: ir.Block, mapping: dict[ir.Value, ir.Value]) -> list[ir.Va
     """Copy the operations of a body to the insertion point; what it yields, there."""
     operations = [operation.operation for operation in block.operations]
     for operation in operations[:-1]:
-        copy = operation.clone().operation
-        for inside in (copy, *nested(copy)):
-            for position, operand in enumerate(inside.operands):
-                if operand in mapping:
-                    inside.operands[position] = mapping[operand]
-        mapping.update(zip(operation.results, copy.results, strict=True))
+        copied(operation, mapping)
     return [mapping.get(value, value) for value in operations[-1].operands]
 
 

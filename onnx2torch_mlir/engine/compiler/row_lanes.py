@@ -17,7 +17,7 @@ from onnx2torch_mlir.engine.compiler.extents import index
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations
 from onnx2torch_mlir.engine.compiler.nests import Nest
 from onnx2torch_mlir.engine.compiler.scalar_code import constant
-from onnx2torch_mlir.engine.compiler.walks import is_memref, nested
+from onnx2torch_mlir.engine.compiler.walks import copied, is_memref
 
 Values: TypeAlias = tuple[ir.Value, ...]
 """What a turn has of one thing: a number, or some vectors."""
@@ -75,12 +75,7 @@ class One:
             if operation.name == "linalg.index":
                 mapping[operation.results[0]] = position(ir.IntegerAttr(operation.attributes["dim"]).value)
                 continue
-            copy = operation.clone().operation
-            for inside in (copy, *nested(copy)):
-                for number, operand in enumerate(inside.operands):
-                    if operand in mapping:
-                        inside.operands[number] = mapping[operand]
-            mapping.update(zip(operation.results, copy.results, strict=True))
+            copied(operation, mapping)
         return [(mapping.get(value, value),) for value in operations[-1].operands]
 
     def kept(self, after: Values, before: Values) -> Values:

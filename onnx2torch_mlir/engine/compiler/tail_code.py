@@ -14,7 +14,7 @@ from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tai
 from onnx2torch_mlir.engine.compiler.contraction_tails import Found, Tails, spread_of
 from onnx2torch_mlir.engine.compiler.flatten import Known, assemble, element_bytes, parts, sizes_and_strides, without_offset
 from onnx2torch_mlir.engine.compiler.kernels import captured, is_constant
-from onnx2torch_mlir.engine.compiler.walks import bytes_on, i64, is_memref, nested, pointer
+from onnx2torch_mlir.engine.compiler.walks import bytes_on, copied, i64, is_memref, pointer
 
 
 def build(found: Found, tails: Tails, widths: list[int]) -> tuple[Tail, list[ir.Value]]:
@@ -233,12 +233,7 @@ def _columns(nest: ir.Operation, operands: list[ir.Value], outside: dict[ir.Valu
     mapping = outside | dict(zip(source.arguments, target.arguments, strict=True))
     with ir.InsertionPoint(target):
         for operation in source.operations:
-            copy = operation.operation.clone().operation
-            for inner in (copy, *nested(copy)):
-                for position, operand in enumerate(inner.operands):
-                    if operand in mapping:
-                        inner.operands[position] = mapping[operand]
-            mapping.update(zip(operation.operation.results, copy.results, strict=True))
+            copied(operation.operation, mapping)
 
 
 def _moved(base: ir.Value, elements: ir.Value, type_: ir.Type) -> ir.Value:

@@ -118,6 +118,17 @@ def touches_memory(generic: ir.Operation) -> bool:
     )
 
 
+def copied(operation: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> ir.Operation:
+    """A copy at the insertion point that uses what the ``mapping`` gives, which then gives its results."""
+    copy: ir.Operation = operation.clone().operation
+    for inside in (copy, *nested(copy)):
+        for number, operand in enumerate(inside.operands):
+            if operand in mapping:
+                inside.operands[number] = mapping[operand]
+    mapping.update(zip(operation.results, copy.results, strict=True))
+    return copy
+
+
 def pointer() -> ir.Type:
     """``!llvm.ptr``."""
     return ir.Type.parse("!llvm.ptr")
