@@ -12,6 +12,8 @@ CASES = {
     "squares": ([1, 0], (2 * LANES, 3 * LANES)),
     "rests": ([1, 0], (2 * LANES + 1, 3 * LANES - 1)),
     "shorter than a vector": ([1, 0], (LANES - 1, LANES // 2)),
+    "one side shorter": ([1, 0], (LANES // 2 + 1, 2 * LANES + 3)),
+    "the other side shorter": ([1, 0], (3 * LANES - 1, LANES - 2)),
     "channels last": ([0, 2, 3, 1], (2, 17, 9, 31)),
     "channels first": ([0, 3, 1, 2], (2, 9, 31, 17)),
     "turned around": ([2, 1, 0], (LANES + 3, 5, LANES + 2)),

@@ -76,10 +76,21 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool) -> str:
         f"llvm.store {value}, %c{row}_{half} {{alignment = 4 : i64}} : {sums}, !llvm.ptr"
         for (row, half), value in zip(cells, found, strict=True)
     ]
-    lines.append("} else {")
+    stores = [
+        [
+            f"llvm.intr.masked.store {value}, %c{row}_{half}, %m{half} {{alignment = 4 : i32}} : {sums}, {mask} into !llvm.ptr"
+            for (row, half), value in zip(cells, found, strict=True)
+            if half == which
+        ]
+        for which in range(2)
+    ]
+    # Asked not to store anything, processors of AMD take hundreds of cycles.
     lines += [
-        f"llvm.intr.masked.store {value}, %c{row}_{half}, %m{half} {{alignment = 4 : i32}} : {sums}, {mask} into !llvm.ptr"
-        for (row, half), value in zip(cells, found, strict=True)
+        "} else {",
+        *stores[0],
+        f"%one_vector = arith.constant {lanes} : i64",
+        "%has_second = arith.cmpi sgt, %columns, %one_vector : i64",
+        *("scf.if %has_second {", *stores[1], "}"),
     ]
     return "\n".join([*lines, "}", "return", "}"])
 

@@ -89,12 +89,12 @@ def _write(copy: _Copy) -> ir.Operation:
         body = loop.regions[0].blocks[0]
         with ir.InsertionPoint.at_block_terminator(body):
             *outer, square = (_word(turn) for turn in body.arguments)
-            first = arith.MulIOp(square, sizes.number(lanes)).result
+            first = _before_the_end(arith.MulIOp(square, sizes.number(lanes)).result, rows, lanes)
             here = [_moved(place, [*outer, first], step) for place, step in zip(places, steps, strict=True)]
             height = arith.SubIOp(rows, first).result
             inner = scf.ForOp(index(0), _index(columns), index(lanes))
             with ir.InsertionPoint(inner.body):
-                column = _word(inner.induction_variable)
+                column = _before_the_end(_word(inner.induction_variable), columns, lanes)
                 source, target = (_moved(place, [column], step[-1:]) for place, step in zip(here, steps, strict=True))
                 width = arith.SubIOp(columns, column).result
                 given = [target, source, height, width, steps[1][-2], steps[0][-1]]
@@ -102,6 +102,14 @@ def _write(copy: _Copy) -> ir.Operation:
                 scf.YieldOp([])
     generic.erase()
     return loop
+
+
+def _before_the_end(place: ir.Value, count: ir.Value, lanes: int) -> ir.Value:
+    """Where a square begins: what does not fill the last one is copied with its neighbours, once more."""
+    zero, width = (arith.ConstantOp(place.type, number).result for number in (0, lanes))
+    last = arith.MaxSIOp(arith.SubIOp(count, width).result, zero).result
+    value: ir.Value = arith.MinSIOp(place, last).result
+    return value
 
 
 def _index(word: ir.Value) -> ir.Value:
@@ -125,7 +133,7 @@ def _square(unit: VectorUnit) -> str:
     """@o2m_turn(to, from, rows, columns, bytes between rows of the result, bytes between columns of what is copied).
 
     At most as many of each as a vector has lanes are copied; a column of what is copied is dense, and so is a row of the
-    result.
+    result. Fewer, where there are no more in all.
     """
     lanes = unit.lanes
     vector, mask, wide = f"vector<{lanes}xf32>", f"vector<{lanes}xi1>", f"vector<{lanes}xi64>"
@@ -147,25 +155,27 @@ def _square(unit: VectorUnit) -> str:
     lines += turns
     lines += [f"llvm.store {names[i]}, %t{i} {{alignment = 4 : i64}} : {vector}, !llvm.ptr" for i in numbers]
     lines += ["} else {"]
+    lines.append(f"%none = arith.constant dense<false> : {mask}")
     for side, count in (("r", "%rows"), ("c", "%columns")):
         lines += [
             f"%{side}all = vector.broadcast {count} : i64 to {wide}",
             f"%{side}mask = arith.cmpi slt, %lane, %{side}all : {wide}",
-            f"%none{side} = arith.constant dense<false> : {mask}",
             *(f"%{side}is{i} = arith.cmpi slt, %n{i}, {count} : i64" for i in numbers),
         ]
     for i in numbers:
         lines += [
-            f"%rm{i} = arith.select %cis{i}, %rmask, %noner : {mask}",
+            f"%rm{i} = arith.select %cis{i}, %rmask, %none : {mask}",
             f"%u{i} = llvm.intr.masked.load %f{i}, %rm{i}, %zero {{alignment = 4 : i32}}"
             f" : (!llvm.ptr, {mask}, {vector}) -> {vector}",
         ]
     turns, names = turned("x", [f"%u{i}" for i in numbers], lanes)
     lines += turns
+    # Asked not to store anything, processors of AMD take hundreds of cycles.
     for i in numbers:
         lines += [
-            f"%cm{i} = arith.select %ris{i}, %cmask, %nonec : {mask}",
-            f"llvm.intr.masked.store {names[i]}, %t{i}, %cm{i} {{alignment = 4 : i32}} : {vector}, {mask} into !llvm.ptr",
+            f"scf.if %ris{i} {{",
+            f"llvm.intr.masked.store {names[i]}, %t{i}, %cmask {{alignment = 4 : i32}} : {vector}, {mask} into !llvm.ptr",
+            "}",
         ]
     return "\n".join([*lines, "}", "return", "}"])
 
