@@ -41,7 +41,7 @@ def fold(builder: ProgramBuilder, primitive: str, args: Sequence[Any], kwargs: d
         return _full(builder, *args, **kwargs)
     if primitive in _NOT_FOLDED or not all(value.is_known for value in operands):
         return None
-    if any(not _small(value) for value in operands):
+    if any(not _small(value) for value in operands) or _widens_bytes(primitive, operands, kwargs.get("dtype")):
         return None
     if not operands and primitive != "aten.arange.start_step":
         return None
@@ -108,6 +108,15 @@ def _array(value: Value) -> SymbolicArray:
 
 def _small(value: Value) -> bool:
     return all(isinstance(size, int) for size in value.shape) and D.product(value.shape) <= NUMERIC_LIMIT
+
+
+def _widens_bytes(primitive: str, operands: Sequence[Value], dtype: torch.dtype | None) -> bool:
+    """Whether a call makes numbers of weights that are bytes: sums of products of bytes have code of their own."""
+    if primitive != "aten._to_copy.default" or dtype is None:
+        return False
+    (value,) = operands
+    bytes_ = value.dtype in (torch.int8, torch.uint8)
+    return bytes_ and dtype.itemsize > 1 and len(value.shape) > 1 and D.product(value.shape) > SYMBOLIC_LIMIT
 
 
 def _foldable(value: Value) -> bool:

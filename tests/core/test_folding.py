@@ -134,6 +134,21 @@ def test_numbers_are_computed_by_torch(g):
 # --- signed numbers -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("columns", [1, 4, 5, 16, 40])
+def test_weights_of_bytes_stay_bytes(columns):
+    """Sums of products of bytes have code of their own; a few numbers are computed all the same."""
+    model = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17]> g (uint8[n, 16] a) => (int32[n, {columns}] c) {{ c = MatMulInteger(a, w) }}'
+    )
+    weight = np.arange(-8 * columns, 8 * columns).reshape(16, columns).astype(np.int8)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    program = convert(read(model))
+    (stored,) = (value for value in program.exported.state_dict.values() if value.numel() == weight.size)
+    assert stored.dtype == (torch.int8 if weight.size > 64 else torch.int32)
+    a = np.random.default_rng(0).integers(0, 255, (3, 16)).astype(np.uint8)
+    np.testing.assert_array_equal(program.compile().run({"a": a})[0], a.astype(np.int32) @ weight.astype(np.int32))
+
+
 def test_signed_symbols_are_not_sizes():
     table = DimTable()
     size, number = table.new_symbol("n"), table.new_symbol("start", signed=True)
