@@ -206,6 +206,7 @@ def _emit_winograd(
     after, given = (None, []) if tail is None else tail_code.build(tail, program.tails, [BLOCK_COLUMNS])
     program.winograd.add(after)
     program.kinds.add(winograd_code.KIND)
+    program.has_narrow = program.has_narrow or _is_narrow(found)
     winograd.call(found, image, (program.weights.context, weights), after, given)
 
 
