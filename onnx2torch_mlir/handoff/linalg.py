@@ -17,7 +17,7 @@ from onnx2torch_mlir.handoff.elements import elements
 from onnx2torch_mlir.handoff.function_arguments import name_arguments, replace_arguments
 from onnx2torch_mlir.handoff.iree_parameters import make_parameters
 from onnx2torch_mlir.handoff.module import MlirModule
-from onnx2torch_mlir.lowering.lowered import HINTS
+from onnx2torch_mlir.hints import HINTS
 
 
 class _Weight(Protocol):

@@ -14,8 +14,9 @@ from torch_mlir import ir
 from onnx2torch_mlir.core.dims import equation, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.hints import INDEPENDENT
 from onnx2torch_mlir.lowering.builder import Builder
-from onnx2torch_mlir.lowering.lowered import INDEPENDENT, Check
+from onnx2torch_mlir.lowering.lowered import Check
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.sizes import Sizes
 

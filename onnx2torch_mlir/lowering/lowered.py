@@ -10,18 +10,6 @@ import sympy
 
 from onnx2torch_mlir.core.signature import TensorSpec
 
-INDEPENDENT = "o2m.independent"
-"""The attribute of an ``scf.for`` whose turns may go side by side: each has elements of its own of what they carry."""
-
-NOT_POSITIVE = "o2m.not_positive"
-"""The attribute of a function of one number, ``math.exp``, whose argument is at most 0, or NaN: shorter code will do."""
-
-ANY_OF_NAN = "o2m.any_of_nan"
-"""The attribute of an ``arith.maximumf`` that may give any number where one of its terms is NaN: what follows is NaN anyway."""
-
-HINTS = (NOT_POSITIVE, ANY_OF_NAN)
-"""Attributes of single operations that only say more about their operands or results."""
-
 
 @dataclass(frozen=True)
 class Weight:

@@ -9,10 +9,10 @@ from torch.fx import Node
 from torch_mlir import ir
 
 from onnx2torch_mlir.core.signature import Dim
+from onnx2torch_mlir.hints import ANY_OF_NAN, NOT_POSITIVE
 from onnx2torch_mlir.lowering.casts import cast
 from onnx2torch_mlir.lowering.context import Context
 from onnx2torch_mlir.lowering.dtypes import op_math
-from onnx2torch_mlir.lowering.lowered import ANY_OF_NAN, NOT_POSITIVE
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.pointwise import convert, elementwise, pointwise
 from onnx2torch_mlir.lowering.reduction import count_of, reduce, squared_deviation

@@ -76,7 +76,7 @@ def reduce(
 ) -> Operand:
     """``x`` as ``dtype``, combined over ``axes`` with a row of the table; no element gives its identity.
 
-    ``hint`` is an attribute (lowered.py) for what combines.
+    ``hint`` is an attribute (hints.py) for what combines.
     """
     shape = kept(x.shape, axes, False)
     b = ctx.b

@@ -12,7 +12,7 @@ pytest.importorskip("torch_mlir")
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler import independent_loops
-from onnx2torch_mlir.lowering.lowered import INDEPENDENT
+from onnx2torch_mlir.hints import INDEPENDENT
 
 f32 = torch.float32
 

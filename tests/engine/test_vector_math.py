@@ -14,7 +14,7 @@ pytest.importorskip("torch_mlir")
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler import vector_math
-from onnx2torch_mlir.lowering.lowered import NOT_POSITIVE
+from onnx2torch_mlir.hints import NOT_POSITIVE
 
 REFERENCES = {
     "erf": lambda x: torch.special.erf(torch.from_numpy(x)).numpy(),

@@ -116,7 +116,8 @@ def test_products_of_what_is_dequantized_are_integers() -> None:
     for own, wanted in zip(results, contractions(*given), strict=True):
         assert own.dtype is wanted.dtype
         difference = (own.int() - wanted.int()).abs()
-        assert difference.max() <= 1 and (difference > 0).float().mean() < 0.1
+        # Rounded from sums that were taken in another order: one of them, or a tenth, may be the next code.
+        assert difference.max() <= 1 and (difference > 0).sum() <= max(1, 0.1 * difference.numel())
     with ir.Context():
         assert not float_reductions(ir.Module.parse(module))
 

@@ -1,4 +1,4 @@
-"""Loops whose turns the lowering knows to be independent (`lowered.INDEPENDENT`) become parallel ones, which threads share."""
+"""Loops whose turns the lowering knows to be independent (`hints.INDEPENDENT`) become parallel ones, which threads share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch_mlir.dialects import arith
 
 from onnx2torch_mlir.engine.compiler.parallel_loops import parallel
 from onnx2torch_mlir.engine.compiler.walks import functions, nested, symbol
-from onnx2torch_mlir.lowering.lowered import INDEPENDENT
+from onnx2torch_mlir.hints import INDEPENDENT
 
 
 def replace(module: ir.Module) -> list[ir.Operation]:

@@ -13,7 +13,7 @@ from onnx2torch_mlir.engine.compiler.nests import Place, uses
 from onnx2torch_mlir.engine.compiler.row_lanes import Lanes, One, Values, Vectors, combining_of, is_by_lanes, is_dense
 from onnx2torch_mlir.engine.compiler.row_passes import Element, Pass, Step
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.lowering.lowered import ANY_OF_NAN
+from onnx2torch_mlir.hints import ANY_OF_NAN
 
 _REGISTERS_OF_A_VECTOR = 8
 """What a body holds of one: as many vectors take turns as there are registers for."""

@@ -26,7 +26,7 @@ from onnx2torch_mlir.engine.compiler.scalar_code import (
     select,
 )
 from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
-from onnx2torch_mlir.lowering.lowered import NOT_POSITIVE
+from onnx2torch_mlir.hints import NOT_POSITIVE
 
 _ROUND = 12582912.0
 """1.5 * 2**23: added to a number below 2**22, it leaves the nearest integer in the lowest bits."""
