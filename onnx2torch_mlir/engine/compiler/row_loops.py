@@ -83,9 +83,10 @@ class Loops:
     def _innermost(self, one: Pass, here: list[ir.Value]) -> None:
         """The innermost loop of a pass, at one place of the loops around it."""
         sums = [each for step in one.steps if step.reduces_innermost() for each in _sums_of(step)]
-        for each in sums:
-            if each.combining is not None and each.is_any_of_nan:
-                each.combining.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<nnan, nsz>")
+        marked = [each.combining.attributes for each in sums if each.combining is not None and each.is_any_of_nan]
+        before = [attributes["fastmath"] for attributes in marked]
+        for attributes in marked:
+            attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<nnan, nsz>")
         # Not a position of the innermost loop is read here: what it adds up to does not depend on it.
         initial = [self._load(each.step, each.place, [*here, self._zero], One())[0] for each in sums]
         write = self._by_vectors if self._is_by_lanes(one, sums) else self._by_elements
@@ -94,6 +95,9 @@ class Loops:
                 # Some number, and the same one for all that read it.
                 total = ir.Operation.create("llvm.freeze", [total.type], [total]).results[0]
             self._store(each.step, each.place, (total,), [*here, self._zero], One())
+        # The nests may stay beside the loop (attention_code.py), where nothing makes one number of what NaN leaves open.
+        for attributes, relaxed in zip(marked, before, strict=True):
+            attributes["fastmath"] = relaxed
 
     def _by_elements(self, one: Pass, here: list[ir.Value], sums: list[_Sum], initial: list[ir.Value]) -> list[ir.Value]:
         after = self._loop(one, here, sums, initial, (self._zero, self._lengths[one.lengths[-1]], self._one), lambda _: One())

@@ -210,10 +210,10 @@ def _following(rows: _Rows, begin: ir.Value, places: list[ir.Value]) -> list[ir.
     """Where the next row begins, and its places in its groups."""
     assert rows.step is not None
     after = [_sum(begin, rows.step)]
-    carry = zero = _number(0)
-    one = _number(1)
-    for number, (wrap, place) in enumerate(zip(rows.wraps, places, strict=True)):
-        moved = _sum(place, carry if number else one)
+    zero, one = _number(0), _number(1)
+    carry = one
+    for wrap, place in zip(rows.wraps, places, strict=True):
+        moved = _sum(place, carry)
         wraps = arith.CmpIOp(arith.CmpIPredicate.eq, moved, wrap.count).result
         after[0] = _sum(after[0], arith.SelectOp(wraps, wrap.jump, zero).result)
         after.append(arith.SelectOp(wraps, zero, moved).result)
