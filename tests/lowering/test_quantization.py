@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 import torch.ao.quantization.fx._decomposed
 from torch.nn import functional
@@ -16,7 +17,13 @@ from tests.lowering.execution import run_lowered
 
 q = torch.ops.quantized_decomposed
 I8, U8, I16, F32 = torch.int8, torch.uint8, torch.int16, torch.float32
-GENERATOR = torch.Generator().manual_seed(3)
+GENERATOR = torch.Generator()
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Numbers do not hang on which tests ran before."""
+    GENERATOR.manual_seed(4)
 
 
 def codes(*shape: int, dtype: torch.dtype = I8) -> torch.Tensor:
@@ -116,8 +123,7 @@ def test_products_of_what_is_dequantized_are_integers() -> None:
     for own, wanted in zip(results, contractions(*given), strict=True):
         assert own.dtype is wanted.dtype
         difference = (own.int() - wanted.int()).abs()
-        # Rounded from sums that were taken in another order: one of them, or a tenth, may be the next code.
-        assert difference.max() <= 1 and (difference > 0).sum() <= max(1, 0.1 * difference.numel())
+        assert difference.max() <= 1 and (difference > 0).float().mean() < 0.1
     with ir.Context():
         assert not float_reductions(ir.Module.parse(module))
 
