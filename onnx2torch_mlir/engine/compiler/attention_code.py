@@ -13,6 +13,7 @@ from torch_mlir.dialects import arith, func, memref, scf
 
 from onnx2torch_mlir.engine.compiler import column_packing, profiling, threads
 from onnx2torch_mlir.engine.compiler.attention import FEWEST_ROWS, Found
+from onnx2torch_mlir.engine.compiler.contraction_panels import even_parts
 from onnx2torch_mlir.engine.compiler.contraction_rows import MOST_ROWS, RowsKind
 from onnx2torch_mlir.engine.compiler.extents import index
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
@@ -194,6 +195,17 @@ class _Code:
         *outer, inner = found.merged()
         words += [word for group in outer for word in (self._count(number, group), self._step(number, found.left, group[-1]))]
         _call(self._kinds[number].name, [left, columns.place, result], [*words, self._count(number, inner)])
+
+
+def rows_of_blocks(rows: int | None, tile: int) -> set[int] | None:
+    """How many rows blocks may have (`_height`) if so many fall into them and tiles have ``tile``; None if nobody knows."""
+    if rows is None:
+        return None
+    found = set()
+    for tiles in range(1, max(MOST_ROWS // tile, 1) + 1):
+        height = -(-max(even_parts(rows, tiles * tile), default=0) // tile) * tile
+        found |= {min(height, rows), rows % height} if height else set()
+    return found
 
 
 def _places(number: Scalar, counts: list[Scalar]) -> list[Scalar]:

@@ -5,14 +5,21 @@ from __future__ import annotations
 from onnx2torch_mlir.engine.compiler import coded_columns, column_packing, contraction_panels, row_tables, threads
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, FLAT_BLOCK_ROWS, Kind, of_tail
+from onnx2torch_mlir.engine.compiler.contraction_panels import even_parts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
-
 _COLUMNS_THAT_STAY = 512 << 10
 """Bytes of packed columns that stay in the second-level cache while one block of rows after the other meets them."""
 _COLUMNS_AT_ONCE = 1 << 20
 """Bytes of columns that a thread packs before they meet all rows."""
+
+
+def parts_of_rows(rows: int, packed_bytes: int | None) -> set[int]:
+    """How many rows the blocks have into which so many fall, with so many bytes of packed columns; see `Blocks.count`."""
+    flat = set() if packed_bytes is not None and packed_bytes > _COLUMNS_THAT_STAY else even_parts(rows, FLAT_BLOCK_ROWS)
+    tall = set() if packed_bytes is not None and packed_bytes <= _COLUMNS_THAT_STAY else even_parts(rows, BLOCK_ROWS)
+    return flat | tall
 
 
 class Blocks:

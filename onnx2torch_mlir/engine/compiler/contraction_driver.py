@@ -6,6 +6,8 @@ contractions of a program.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from onnx2torch_mlir.engine.compiler import (
     coded_columns,
     column_packing,
@@ -19,6 +21,7 @@ from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, mov
 from onnx2torch_mlir.engine.compiler.contraction_blocks import Blocks, call_all, call_range
 from onnx2torch_mlir.engine.compiler.contraction_kinds import Kind, Tail
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
+from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _COLUMNS_FOR_EACH = 8
@@ -30,21 +33,17 @@ _OF_BATCH = {"%a": "%a_", "%b": "%b_", "%c": "%c_"}
 """The operands of the batch at hand (`_Contract._moved`)."""
 
 
-def functions_for(unit: VectorUnit, kinds: set[Kind], of_rows: set[RowsKind], halves: tuple[int, ...]) -> str:
+def functions_for(unit: VectorUnit, kinds: set[Kind], of_rows: set[RowsKind], needed: Set[TileSize]) -> str:
     """The texts of the functions of ``kinds`` and ``of_rows``, and of what they call, but for tails and the packing of columns.
 
-    ``halves``: how many vectors of columns tiles have.
+    ``needed``: the tiles that they need to be fast.
     """
     tables = {(kind.rows, kind.tail is not None) for kind in kinds} | {(kind.rows, False) for kind in of_rows}
     texts = [row_tables.rows(count, of_block=of_block) for count, of_block in sorted(tables)]
     panels = {(kind.tail_of_tiles, kind.segments) for kind in kinds} | {(None, kind.segments) for kind in of_rows}
-    texts += [
-        register_tile.tile(unit, segments, rows, half)
-        for segments in range(1, max(segments for _, segments in panels) + 1)
-        for rows in range(1, unit.rows + 1)
-        for half in halves
-    ]
-    texts += _panels_for(unit, panels, halves)
+    tiles = needed | {contraction_panels.one_row(count) for count in range(1, max(segments for _, segments in panels) + 1)}
+    texts += [register_tile.tile(unit, size) for size in sorted(tiles)]
+    texts += _panels_for(unit, panels, needed)
     texts += [contraction_rows.function(unit, kind) for kind in sorted(of_rows, key=lambda kind: kind.name)]
     if any(kind.codes for kind in kinds):
         texts.append(coded_columns.functions(unit))
@@ -53,13 +52,13 @@ def functions_for(unit: VectorUnit, kinds: set[Kind], of_rows: set[RowsKind], ha
     return "\n".join(texts)
 
 
-def _panels_for(unit: VectorUnit, wanted: set[tuple[Tail | None, int]], halves: tuple[int, ...]) -> list[str]:
-    """The loops around tiles, for tails and numbers of segments."""
+def _panels_for(unit: VectorUnit, wanted: set[tuple[Tail | None, int]], tiles: Set[TileSize]) -> list[str]:
+    """The loops around ``tiles``, for tails and numbers of segments."""
     texts = []
     for tail in sorted({tail for tail, _ in wanted}, key=str):
         counts = sorted({count for of, count in wanted if of == tail})
         for count in range(1, counts[-1] + 1):
-            texts += [contraction_panels.tile_loop(unit, count, tail, halves), contraction_panels.panel(unit, count, tail)]
+            texts += [contraction_panels.tile_loop(unit, count, tail, tiles), contraction_panels.panel(unit, count, tail)]
         texts += [contraction_panels.panels(unit, count, tail) for count in counts]
     return texts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -43,7 +44,15 @@ class Contraction:
     @property
     def known_rows(self) -> int | None:
         """How many rows there are in each batch, where the types tell."""
-        lengths = [self.fixed_length(dim) for dim in self.rows]
+        return self._known(self.rows)
+
+    @property
+    def known_segments(self) -> list[int | None]:
+        """How long the segments of the left operand are (`merged`), where the types tell."""
+        return [self._known(group) for group in self.merged()]
+
+    def _known(self, dims: Sequence[int]) -> int | None:
+        lengths = [self.fixed_length(dim) for dim in dims]
         known = [length for length in lengths if length is not None]
         return math.prod(known) if len(known) == len(lengths) else None
 

@@ -5,14 +5,43 @@ Where a tail follows the sums (contraction_tails.py), each tile's are given to i
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Mapping, Sequence
+
 from onnx2torch_mlir.engine.compiler.code_text import called, declared, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail, of_tail
-from onnx2torch_mlir.engine.compiler.register_tile import TILES_THAT_ASK, tile_name, tile_types
+from onnx2torch_mlir.engine.compiler.register_tile import TILES_THAT_ASK, TileSize, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
 _STAYS = 160 << 10
 """Bytes of packed columns that stay in the second-level cache beside the rows that meet them."""
+
+
+def even_parts(count: int, most: int) -> set[int]:
+    """How many are in each part, if so many fall into parts of at most ``most``: all the same, but for the last."""
+    if not count:
+        return set()
+    even = -(-count // -(-count // most))
+    return {even, count - (-(-count // even) - 1) * even}
+
+
+def heights(unit: VectorUnit, rows: int) -> set[int]:
+    """How many rows the tiles have into which so many fall; see `tile_loop`."""
+    return even_parts(rows, unit.rows)
+
+
+def packed_bytes(unit: VectorUnit, columns: int, lengths: Sequence[int]) -> int:
+    """The bytes of so many packed columns, for segments of these lengths."""
+    return -(-columns // unit.columns) * unit.columns * _BYTES * math.prod(lengths)
+
+
+def level(unit: VectorUnit, lengths: Sequence[int]) -> int:
+    """How many segments the tiles have by which `panel` goes along segments of these lengths, outer ones first."""
+    count = len(lengths)
+    while count > 1 and packed_bytes(unit, 1, lengths[-count:]) > _STAYS:
+        count -= 1
+    return count
 
 
 def _sizes(segments: int) -> list[str]:
@@ -62,9 +91,8 @@ def _call(what: str, segments: int, tail: Tail | None, moved: dict[str, str]) ->
     return called(_name(what, segments, tail), [(moved.get(name, name), type_) for name, type_ in _of_panel(segments, tail)])
 
 
-def tile_loop(unit: VectorUnit, segments: int, tail: Tail | None, halves: tuple[int, ...]) -> str:
-    """@o2m_tiles_S: all tiles of ``m`` rows and one panel of packed columns; ``halves``: vectors in tiles."""
-    sizes = _sizes(segments)
+def tile_loop(unit: VectorUnit, segments: int, tail: Tail | None, tiles: Collection[TileSize]) -> str:
+    """@o2m_tiles_S: all tiles of ``m`` rows and one panel of packed columns, with those tiles that there are."""
     lines = [
         _declaration("tiles", segments, tail, _of_panel(segments, tail)),
         "%none = arith.constant 0 : i64",
@@ -92,13 +120,12 @@ def tile_loop(unit: VectorUnit, segments: int, tail: Tail | None, halves: tuple[
         "%next = llvm.getelementptr %following[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "%which = arith.index_cast %count : i64 to index",
     ]
-    given = ", ".join(["%a", "%rows", "%b", "%c", "%next", "%columns", "%add", *(f"%{name}" for name in sizes)])
-    types = ", ".join(tile_types(segments))
-    switches = [_switch([tile_name(segments, rows, half) for rows in range(1, unit.rows + 1)], given, types) for half in halves]
-    if len(halves) > 1:
-        lines += [f"%narrow = arith.constant {unit.lanes} : i64", "%is_narrow = arith.cmpi sle, %columns, %narrow : i64"]
-        switches = [["scf.if %is_narrow {", *switches[1], "} else {", *switches[0], "}"]]
-    lines += switches[0]
+    wide, narrow = ({size.rows: size for size in tiles if size[::2] == (segments, halves)} for halves in (2, 1))
+    if narrow:
+        lines += [f"%lanes = arith.constant {unit.lanes} : i64", "%is_narrow = arith.cmpi sle, %columns, %lanes : i64"]
+        lines += ["scf.if %is_narrow {", *_switch(segments, wide | narrow), "} else {", *_switch(segments, wide), "}"]
+    else:
+        lines += _switch(segments, wide)
     if tail is not None:
         lines += [
             "scf.if %last {",
@@ -112,13 +139,32 @@ def tile_loop(unit: VectorUnit, segments: int, tail: Tail | None, halves: tuple[
     return "\n".join([*lines, "}", "return", "}"])
 
 
-def _switch(functions: list[str], given: str, types: str) -> list[str]:
-    """The call of the function for ``%which`` rows, of which there is one for each number."""
+def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
+    """The call of the tile of ``%which`` rows; where there is none, of that of one row for each."""
+
+    def call(size: TileSize, rows: str) -> str:
+        values = ["%a", rows, "%b", "%c", "%next", "%columns", "%add", *(f"%{name}" for name in _sizes(segments))]
+        return called(size.name, list(zip(values, tile_types(segments), strict=True)))
+
     lines = ["scf.index_switch %which"]
-    for rows, function in enumerate(functions, 1):
-        head = f"case {rows}" if rows < len(functions) else "default"
-        lines += [f"{head} {{", f"func.call @{function}({given}) : ({types}) -> ()", "scf.yield", "}"]
+    for rows, size in sorted(tiles.items()):
+        lines += [f"case {rows} {{", call(size, "%rows"), "scf.yield", "}"]
+    lines += [
+        "default {",
+        "scf.for %row_here = %none to %count step %one : i64 {",
+        "%entry_here = arith.muli %row_here, %two : i64",
+        "%rows_here = llvm.getelementptr %rows[%entry_here] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        call(one_row(segments), "%rows_here"),
+        "}",
+        "scf.yield",
+        "}",
+    ]
     return lines
+
+
+def one_row(segments: int) -> TileSize:
+    """The tile that there has to be in any case."""
+    return TileSize(segments, 1, 2)
 
 
 def panel(unit: VectorUnit, segments: int, tail: Tail | None) -> str:

@@ -28,6 +28,7 @@ from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind, Tail
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
+from onnx2torch_mlir.engine.compiler.needed_tiles import NeededTiles
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import append, functions, nested, symbol
@@ -52,8 +53,7 @@ class _Program:
     """Numbers of segments and of dims of batches, of columns that are packed before a loop over rows."""
     winograd: set[Tail | None] = field(default_factory=set)
     """The tails of convolutions that go by Winograd's algorithm."""
-    has_narrow: bool = False
-    """Whether the last columns of a contraction are known to fill one vector at most."""
+    tiles: NeededTiles = field(default_factory=lambda: NeededTiles(of_host()))
 
 
 def replace(
@@ -91,7 +91,8 @@ def _replace_attention(main: ir.Operation, program: _Program) -> list[ir.Operati
             taken |= set(found.members)
             every.append(found)
     for one in every:
-        program.has_narrow = program.has_narrow or _is_narrow(one.scores) or _is_narrow(one.products)
+        for contraction in (one.scores, one.products):
+            program.tiles.add_rows(contraction, attention_code.rows_of_blocks(contraction.known_rows, of_host().rows))
         written = attention_code.write(one, of_host(), program.weights.context)
         loops.append(written.loop)
         program.of_rows |= written.kinds
@@ -103,11 +104,11 @@ def _append(module: ir.Module, program: _Program) -> None:
     """The functions that are called."""
     if not program.kinds and not program.of_rows:
         return
-    unit, halves = of_host(), (2, 1) if program.has_narrow else (2,)
+    unit = of_host()
     packed = {kind.unpacked for kind in program.kinds if not kind.packed} | {count for count, _ in program.packed_before}
     texts = [column_packing.functions_for(unit, count) for count in sorted(packed)]
     texts += [column_packing.functions_for_batches(*key) for key in sorted(program.packed_before)]
-    texts.append(contraction_driver.functions_for(unit, program.kinds, program.of_rows, halves))
+    texts.append(contraction_driver.functions_for(unit, program.kinds, program.of_rows, program.tiles.sizes))
     if program.winograd:
         texts.append(winograd_code.functions_for(unit, program.winograd))
     after = {kind.tail for kind in program.kinds} | program.winograd
@@ -180,7 +181,7 @@ def _emit(
     after, given_to_tail = (None, []) if tail is None else tail_code.build(tail, program.tails, _widths(found, codes=codes))
     kind = Kind(len(found.batches), len(found.rows), len(groups), unpacked, after, codes)
     program.kinds.add(kind)
-    program.has_narrow = program.has_narrow or _is_narrow(found)
+    program.tiles.add_blocks(found)
     words: list[ir.Value] = []
     for dim, step in zip(found.batches, batch_steps, strict=True):
         words += [sizes.count(dim), sizes.step(found.left, dim), step, sizes.step(2, dim)]
@@ -206,7 +207,7 @@ def _emit_winograd(
     after, given = (None, []) if tail is None else tail_code.build(tail, program.tails, [BLOCK_COLUMNS])
     program.winograd.add(after)
     program.kinds.add(winograd_code.KIND)
-    program.has_narrow = program.has_narrow or _is_narrow(found)
+    program.tiles.add(*winograd.products_of(found, image))
     winograd.call(found, image, (program.weights.context, weights), after, given)
 
 
@@ -217,12 +218,6 @@ def _widths(found: Contraction, *, codes: bool) -> list[int]:
         return [BLOCK_COLUMNS]
     count = found.fixed_length(found.column) if found.column is not None else None
     return [unit.columns, *([unit.lanes] if count is not None and count % unit.columns == unit.lanes else [])]
-
-
-def _is_narrow(found: Contraction) -> bool:
-    """Whether what is left of the columns after whole tiles is known to fill one vector at most."""
-    unit, count = of_host(), found.fixed_length(found.column) if found.column is not None else 1
-    return count is not None and 0 < count % unit.columns <= unit.lanes
 
 
 def _packing(found: Contraction, program: _Program) -> Packing | None:

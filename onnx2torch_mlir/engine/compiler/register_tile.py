@@ -7,6 +7,8 @@ the tile's columns lie side by side. Rows are found through a table, so any set 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, column_masks
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -19,9 +21,17 @@ _AHEAD = 12
 """Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
 
 
-def tile_name(segments: int, rows: int, halves: int) -> str:
-    """The function of a tile."""
-    return f"o2m_tile_f32_{segments}_{rows}" + ("" if halves == 2 else "_narrow")
+class TileSize(NamedTuple):
+    """How many nested segments (at least 1), rows, and vectors of columns (2 or 1) a tile has."""
+
+    segments: int
+    rows: int
+    halves: int
+
+    @property
+    def name(self) -> str:
+        """The function."""
+        return f"o2m_tile_f32_{self.segments}_{self.rows}" + ("" if self.halves == 2 else "_narrow")
 
 
 def tile_types(segments: int) -> list[str]:
@@ -35,18 +45,19 @@ def tile_types(segments: int) -> list[str]:
     return ["!llvm.ptr"] * 5 + ["i64", "i1"] + ["i64"] * (2 * segments - 1)
 
 
-def tile(unit: VectorUnit, segments: int, rows: int, halves: int) -> str:
-    """The text of a tile of ``rows`` rows, with so many nested segments (at least 1) and vectors of columns (2 or 1)."""
-    return _Tile(unit, segments, rows, halves).text()
+def tile(unit: VectorUnit, size: TileSize) -> str:
+    """The text of a tile."""
+    return _Tile(unit, size).text()
 
 
 class _Tile:
-    def __init__(self, unit: VectorUnit, segments: int, rows: int, halves: int) -> None:
-        self.unit, self.segments, self.rows, self.halves = unit, segments, rows, range(halves)
+    def __init__(self, unit: VectorUnit, size: TileSize) -> None:
+        self.unit, self.name = unit, size.name
+        self.segments, self.rows, self.halves = size.segments, size.rows, range(size.halves)
         self.vector = f"vector<{unit.lanes}xf32>"
         self.mask = f"vector<{unit.lanes}xi1>"
         self.lines: list[str] = []
-        self.cells = [(row, half) for row in range(rows) for half in self.halves]
+        self.cells = [(row, half) for row in range(self.rows) for half in self.halves]
 
     def emit(self, *lines: str) -> None:
         self.lines.extend(lines)
@@ -55,7 +66,7 @@ class _Tile:
         counts = [f"%n{i}: i64" + (f", %s{i}: i64" if i < self.segments - 1 else "") for i in range(self.segments)]
         pointers = [f"%{name}: !llvm.ptr" for name in ("a", "rows", "b", "c", "next")]
         head = [*pointers, "%columns: i64", "%add: i1", *counts]
-        self.emit(f"func.func private @{tile_name(self.segments, self.rows, len(self.halves))}({', '.join(head)}) {{")
+        self.emit(f"func.func private @{self.name}({', '.join(head)}) {{")
         self.emit("%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64")
         self.emit(f"%zero = arith.constant dense<0.0> : {self.vector}")
         for row in range(self.rows):

@@ -63,6 +63,15 @@ def packing_of(packing: Packing) -> Packing:
     return replace(packing, windows=True)
 
 
+def products_of(found: Contraction, image: Image) -> tuple[list[int | None], set[int] | None, int | None]:
+    """What is multiplied: how many channels, the numbers of tiles that meet all columns together, and how many columns."""
+    counts = [1 if dim is None else found.fixed_length(dim) for dim in (image.images, image.y, image.x)]
+    known = [count for count in counts if count is not None]
+    tiles = winograd_code.tiles_of_blocks(*known) if len(known) == len(counts) else None
+    assert found.column is not None
+    return [found.fixed_length(image.depth)], tiles, found.fixed_length(found.column)
+
+
 def call(
     found: Contraction, image: Image, weights: tuple[ir.Value, ir.Value], tail: Tail | None, given_to_tail: list[ir.Value]
 ) -> None:

@@ -46,6 +46,11 @@ def functions_for(unit: VectorUnit, tails: set[Tail | None]) -> str:
     return "\n".join(texts)
 
 
+def tiles_of_blocks(images: int, height: int, width: int) -> set[int]:
+    """How many tiles the blocks have into which images of results fall; see `_entry`."""
+    return contraction_panels.even_parts(images * -(-height // 2) * -(-width // 2), _MOST_TILES)
+
+
 def _items_name(tail: Tail | None) -> str:
     return f"{name(tail)}_items"
 

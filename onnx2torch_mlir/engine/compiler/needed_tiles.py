@@ -1,0 +1,57 @@
+"""Which register tiles the sums of products of a program need: how many segments, rows and vectors of columns they have.
+
+For each there is a function (register_tile.py), and all of them would be most of what LLVM compiles. Where sizes are known few
+are ever called. The loops around tiles (contraction_panels.py) do rows for which there is none one by one: what is found here
+decides how fast a program is, not what it computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from onnx2torch_mlir.engine.compiler import contraction_panels
+from onnx2torch_mlir.engine.compiler.contraction_blocks import parts_of_rows
+from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
+from onnx2torch_mlir.engine.compiler.register_tile import TileSize
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+
+
+@dataclass
+class NeededTiles:
+    """Those of a program, as its contractions are looked at."""
+
+    unit: VectorUnit
+    sizes: set[TileSize] = field(default_factory=set)
+
+    def add_blocks(self, found: Contraction) -> None:
+        """What is called for a contraction that goes by blocks of rows (contraction_blocks.py)."""
+        rows, lengths, columns = found.known_rows, found.known_segments, _columns(found)
+        bytes_ = None
+        if columns is not None and None not in lengths:
+            bytes_ = contraction_panels.packed_bytes(self.unit, columns, [n for n in lengths if n is not None])
+        self.add(lengths, None if rows is None else parts_of_rows(rows, bytes_), columns)
+
+    def add_rows(self, found: Contraction, rows: Iterable[int] | None) -> None:
+        """What is called for a contraction of which so many rows meet all columns at a time, None if that is not known."""
+        self.add(found.known_segments, rows, _columns(found))
+
+    def add(self, lengths: Sequence[int | None], rows: Iterable[int] | None, columns: int | None) -> None:
+        """What is called for segments of these lengths, for these numbers of rows, and so many columns."""
+        unit = self.unit
+        heights = set(range(1, unit.rows + 1))
+        if rows is not None:
+            heights = set().union(*(contraction_panels.heights(unit, count) for count in rows))
+        rest = None if columns is None else columns % unit.columns
+        is_narrow = rest is not None and 0 < rest <= unit.lanes
+        vectors = {1} if is_narrow else {2}
+        if columns is None or columns > unit.columns:
+            vectors.add(2)
+        levels: Collection[int] = range(1, len(lengths) + 1)
+        if None not in lengths:
+            levels = [contraction_panels.level(unit, [n for n in lengths if n is not None])]
+        self.sizes |= {TileSize(level, height, count) for level in levels for height in heights for count in vectors}
+
+
+def _columns(found: Contraction) -> int | None:
+    return 1 if found.column is None else found.fixed_length(found.column)

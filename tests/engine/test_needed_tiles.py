@@ -1,0 +1,154 @@
+"""Which register tiles a program gets: those that its sizes ask for, and numbers that do not depend on it."""
+
+import re
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+import onnx2torch_mlir as o2m
+from onnx2torch_mlir import engine
+from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_panels
+from onnx2torch_mlir.engine.compiler.register_tile import TileSize
+from onnx2torch_mlir.engine.compiler.task import build
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit, of_host
+from onnx2torch_mlir.engine.layout import Packing
+from onnx2torch_mlir.engine.options import Options
+
+FLOAT = 1
+
+
+def numbers(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def model(nodes, inputs, weights=()):
+    """``inputs`` and ``weights`` are named x0, x1 … and w0, w1 …; the result is y."""
+    given = [helper.make_tensor_value_info(f"x{i}", FLOAT, shape) for i, shape in enumerate(inputs)]
+    kept = [numpy_helper.from_array(numbers(*shape) / np.float32(8), f"w{i}") for i, shape in enumerate(weights)]
+    result = helper.make_tensor_value_info("y", FLOAT, None)
+    graph = helper.make_graph(nodes, "g", given, [result], kept)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def node(kind, *operands, **attributes):
+    return helper.make_node(kind, operands, ["y"], **attributes)
+
+
+def product(m, k, n, *, constant=True):
+    if constant:
+        return model([node("MatMul", "x0", "w0")], [(m, k)], [(k, n)])
+    return model([node("MatMul", "x0", "x1")], [(m, k), (k, n)])
+
+
+def convolution(shape, out, window, **attributes):
+    return model([node("Conv", "x0", "w0", **attributes)], [shape], [(out, shape[1], window, window)])
+
+
+def attention(rows, keys, width, out):
+    nodes = [
+        helper.make_node("MatMul", ["x0", "x1"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"], axis=-1),
+        node("MatMul", "shares", "x2"),
+    ]
+    return model(nodes, [(2, rows, width), (2, width, keys), (2, keys, out)])
+
+
+MODELS = {
+    "few rows": product(5, 70, 33),
+    "one row": product(1, 70, 40),
+    "blocks of rows": product(131, 40, 96),
+    "more columns than stay": product(101, 300, 600),
+    "prime everything": product(67, 61, 53, constant=False),
+    "narrow": product(30, 20, 7),
+    "wide and narrow": product(30, 20, 71, constant=False),
+    "pixels": convolution((1, 20, 13, 11), 40, 1),
+    "windows": convolution((2, 5, 17, 15), 24, 3, strides=[2, 2]),
+    "windows of many channels": convolution((1, 200, 9, 9), 24, 3, strides=[2, 2]),
+    "fewer products": convolution((1, 32, 19, 23), 48, 3, pads=[1, 1, 1, 1]),
+    "attention": attention(70, 50, 16, 16),
+    "attention of few columns": attention(53, 35, 64, 40),
+    "attention of a few rows": attention(5, 600, 64, 64),
+}
+
+
+def compiled(read, threads):
+    program = o2m.convert(read).lowered
+    entry = build(program.bytecode, Options(inputs=len(program.inputs)))
+    packings = [Packing(*fields) for fields in entry["packings"]]
+    return engine.Engine(
+        program, entry["object"], entry["messages"], packings, entry["derived"], read=entry["weights"], threads=threads
+    )
+
+
+def check(read, threads=1):
+    feeds = {value.name: numbers(*(dim.dim_value for dim in value.type.tensor_type.shape.dim)) for value in read.graph.input}
+    session = onnxruntime.InferenceSession(read.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, feeds)
+    np.testing.assert_allclose(compiled(read, threads).run(feeds)[0], expected, rtol=2e-4, atol=2e-4)
+
+
+@pytest.fixture
+def nothing_for_other_rows(monkeypatch):
+    """Rows for which there is no tile are left out."""
+    made = contraction_panels.tile_loop
+
+    def without(*arguments):
+        text = made(*arguments)
+        loops = re.findall(r"default \{\n.*?\n\}\nscf\.yield\n\}", text, re.DOTALL)
+        assert loops
+        for loop in loops:
+            text = text.replace(loop, "default {\nscf.yield\n}")
+        return text
+
+    monkeypatch.setattr(contraction_panels, "tile_loop", without)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", MODELS)
+def test_known_sizes_have_all_their_tiles(name, threads, nothing_for_other_rows):
+    check(MODELS[name], threads)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_without_a_tile_go_one_by_one(name, monkeypatch):
+    made = contraction_driver.functions_for
+    needed = []
+
+    def with_none(unit, kinds, of_rows, sizes):
+        needed.append(len(sizes))
+        return made(unit, kinds, of_rows, set())
+
+    monkeypatch.setattr(contraction_driver, "functions_for", with_none)
+    check(MODELS[name])
+    assert needed and 0 not in needed
+
+
+def test_tiles_that_nobody_calls_are_not_made(monkeypatch):
+    made, sizes = contraction_driver.functions_for, []
+    monkeypatch.setattr(contraction_driver, "functions_for", lambda *given: sizes.append(given[-1]) or made(*given))
+    compiled(product(24 * of_host().rows, 30, 4 * of_host().columns), 1)
+    assert sizes.pop() == {TileSize(1, of_host().rows, 2)}
+    compiled(product("n", 30, 4 * of_host().columns), 1)
+    assert sizes.pop() == {TileSize(1, rows, 2) for rows in range(1, of_host().rows + 1)}
+
+
+@pytest.mark.parametrize("most", [1, 6, 12, 24])
+def test_even_parts(most):
+    for count in range(200):
+        parts, left = [], count
+        while left:
+            parts.append(min(left, -(-count // -(-count // most))))
+            left -= parts[-1]
+        assert contraction_panels.even_parts(count, most) == set(parts)
+
+
+def test_segments_that_a_tile_goes_along():
+    """Outer ones are left to loops while there are too many packed columns."""
+    unit = VectorUnit(16, 32)
+    assert contraction_panels.level(unit, [4000]) == 1
+    assert contraction_panels.level(unit, [3, 400]) == 2
+    assert contraction_panels.level(unit, [3, 500]) == 1
+    assert contraction_panels.level(unit, [3, 3, 140]) == 3
+    assert contraction_panels.level(unit, [3, 3, 400]) == 2
