@@ -88,11 +88,6 @@ def evaluated(steps: Sequence[Step], weights: Weights) -> Value:
     return values[len(steps) - 1]
 
 
-def sources(steps: Sequence[Step]) -> set[int]:
-    """The numbers of the weights that the steps need."""
-    return {step[1] for step in steps if step[0] == "weight"}
-
-
 def _sources(step: Step) -> list[int]:
     """The steps that a step refers to."""
     if step[0] in ("reshape", "slice"):

@@ -19,6 +19,7 @@ from onnx2torch_mlir.engine import arrays, layout, objects, pool
 from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.engine.binding import InputBinder, dim_text
 from onnx2torch_mlir.engine.derived import Derived
+from onnx2torch_mlir.engine.mapped_files import MappedFiles
 from onnx2torch_mlir.engine.packed_weights import absent, prepared
 from onnx2torch_mlir.engine.profiling import EngineProfile
 from onnx2torch_mlir.engine.result_memory import ResultMemory
@@ -185,12 +186,16 @@ class Engine:
         with self._lock:
             if self._weights is not None:
                 return
-            given = self._lowered.weights
-            computed, self._packed = prepared(OnDemand(given), self._packings, self._derived)
+            given, files = self._lowered.weights, MappedFiles()
+            # First what may have to be copied, while nothing is packed yet: a model's largest weight is often among it.
             weights = [
-                loaded(one) if number in self._read else absent(one.spec.shape, arrays.numpy_dtype(one.spec.dtype))
+                loaded(one, files=files)
+                if number in self._read
+                else absent(one.spec.shape, arrays.numpy_dtype(one.spec.dtype))
                 for number, one in enumerate(given)
             ]
+            with OnDemand(given, files) as source:
+                computed, self._packed = prepared(source, self._packings, self._derived)
             weights += computed
             self._weight_words = arrays.arguments(weights)
             self._weights = weights

@@ -6,19 +6,14 @@ there is room. Given back as the writing goes on, a model larger than the memory
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import io
-import mmap
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from onnx2torch_mlir.core.memory_advice import PAGE_OUT, advise
+
 if TYPE_CHECKING:
     import torch
-
-_PAGE_OUT = 21
-"""``MADV_PAGEOUT`` of Linux (madvise(2)): only a hint about what is not needed; no contents are ever lost."""
 
 STEP = 32 << 20
 """Bytes written between two hints."""
@@ -78,22 +73,4 @@ class ReleasingFile(io.RawIOBase):
 def page_out(tensors: Sequence[torch.Tensor]) -> None:
     """Tell the system that the memory of ``tensors`` is not needed for now; a no-op where there is no such hint."""
     for tensor in tensors:
-        release(tensor.data_ptr(), tensor.nbytes)
-
-
-def release(address: int, length: int) -> None:
-    """`page_out` for the whole pages among ``length`` bytes from ``address`` on."""
-    madvise = _madvise()
-    start = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
-    length = (address + length - start) // mmap.PAGESIZE * mmap.PAGESIZE
-    if madvise is not None and length > 0:
-        madvise(start, length, _PAGE_OUT)
-
-
-@functools.cache
-def _madvise() -> Any:
-    if not sys.platform.startswith("linux"):
-        return None
-    found = ctypes.CDLL(None).madvise
-    found.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    return found
+        advise(tensor.data_ptr(), tensor.nbytes, PAGE_OUT)

@@ -8,8 +8,9 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from onnx2torch_mlir.core.memory_advice import PAGE_OUT, advise
 from onnx2torch_mlir.handoff.elements import as_array
-from onnx2torch_mlir.handoff.paging import STEP, release
+from onnx2torch_mlir.handoff.paging import STEP
 
 Progress = Callable[[int], None]
 """Called with the number of bytes that have been written since the last call."""
@@ -35,7 +36,7 @@ def write_tensor(file: RawFile, tensor: torch.Tensor, progress: Progress | None 
     while rest:
         start = array.nbytes - rest.nbytes
         count = file.write(rest[:STEP]) or 0
-        release(array.ctypes.data + start, count)
+        advise(array.ctypes.data + start, count, PAGE_OUT)
         rest = rest[count:]
         if progress is not None:
             progress(count)

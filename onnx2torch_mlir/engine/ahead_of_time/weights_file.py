@@ -17,10 +17,11 @@ import torch
 
 from onnx2torch_mlir.engine.ahead_of_time.interface import COUNT, MAGIC, OFFSETS, TOTAL, Interface
 from onnx2torch_mlir.engine.arrays import Array
-from onnx2torch_mlir.engine.derived import Codes, Derived, evaluated, sources
+from onnx2torch_mlir.engine.derived import Derived, evaluated
 from onnx2torch_mlir.engine.layout import Packing
+from onnx2torch_mlir.engine.mapped_files import MappedFiles
 from onnx2torch_mlir.engine.packed_weights import as_floats, packed
-from onnx2torch_mlir.engine.weights import loaded
+from onnx2torch_mlir.engine.weights import OnDemand, loaded
 from onnx2torch_mlir.lowering.lowered import Lowered
 
 Writing = Callable[[str, int], AbstractContextManager[Callable[[int], None] | None]]
@@ -74,25 +75,22 @@ def _parts(
     lowered: Lowered, packings: Sequence[Packing], derived: Sequence[Derived], read: frozenset[int]
 ) -> Iterator[tuple[int, object, str, Array]]:
     """The number, what tells its contents from others', the weight's name, and the array of each part, one at a time."""
-    own = len(lowered.weights)
+    own, files = len(lowered.weights), MappedFiles()
     for number, weight in enumerate(lowered.weights):
         if number in read:
-            array = loaded(weight)
+            array = loaded(weight, files=files)
             yield number, _key(number, weight.array, array), weight.name, array
-    for number, made in enumerate(derived, own):
-        if number in read:
-            yield number, number, _name(number, own), as_floats(_computed(lowered, made))
-    for number, packing in enumerate(packings, own + len(derived)):
-        if packing.weight < own:
-            weight = lowered.weights[packing.weight]
-            yield number, repr(packing), weight.name, packed(loaded(weight), packing)
-        else:
-            value = _computed(lowered, derived[packing.weight - own])
-            yield number, repr(packing), _name(packing.weight, own), packed(value, packing)
-
-
-def _computed(lowered: Lowered, made: Derived) -> Array | Codes:
-    return evaluated(made[2], {number: loaded(lowered.weights[number]) for number in sources(made[2])})
+            files.drop(array.ctypes.data, array.nbytes)
+    with OnDemand(lowered.weights, files) as source:
+        for number, made in enumerate(derived, own):
+            if number in read:
+                yield number, number, _name(number, own), as_floats(evaluated(made[2], source))
+        for number, packing in enumerate(packings, own + len(derived)):
+            if packing.weight < own:
+                yield number, repr(packing), lowered.weights[packing.weight].name, packed(source[packing.weight], packing)
+            else:
+                value = evaluated(derived[packing.weight - own][2], source)
+                yield number, repr(packing), _name(packing.weight, own), packed(value, packing)
 
 
 def _name(number: int, own: int) -> str:

@@ -1,0 +1,37 @@
+"""Files that this process has mapped to read them: pages that were copied from need not stay in memory (Linux).
+
+A model's file is in memory once as it is read, and once more in the order in which code reads it. What is dropped of the file
+comes back by itself where somebody reads it again, mostly from the system's own cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from bisect import bisect_right
+from pathlib import Path
+
+from onnx2torch_mlir.core.memory_advice import DONT_NEED, advise
+
+_ONLY_READ = "r--s"
+
+
+class MappedFiles:
+    """Those that are mapped when this is made, shared and read-only: pages of others may hold what is not in the file."""
+
+    def __init__(self) -> None:
+        """Look them up; there are none where the system does not tell."""
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        with contextlib.suppress(OSError):
+            for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
+                places, permissions, *_ = line.split(maxsplit=2)
+                if permissions == _ONLY_READ:
+                    start, end = (int(place, 16) for place in places.split("-"))
+                    self._starts.append(start)
+                    self._ends.append(end)
+
+    def drop(self, address: int, length: int) -> None:
+        """Let go of the whole pages among these bytes, if they are of such a file."""
+        place = bisect_right(self._starts, address) - 1
+        if length > 0 and place >= 0 and address + length <= self._ends[place]:
+            advise(address, length, DONT_NEED)

@@ -1,0 +1,85 @@
+"""What stays in memory of a model's file after its weights were copied from it."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import onnx2torch_mlir as o2m
+from onnx2torch_mlir.engine.mapped_files import MappedFiles
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells which files are mapped")
+
+FLOAT, LONG = 1, 7
+SIDE = 2048
+_HUGE = 2 << 20
+"""Bytes that the system brings into memory at once, at most."""
+
+
+def resident(path):
+    """Bytes of a file's mappings that are in this process's memory."""
+    found, own = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if "-" in line.split(maxsplit=1)[0]:
+            own = line.endswith(str(path))
+        elif own and line.startswith("Rss:"):
+            found += int(line.split()[1]) << 10
+    return found
+
+
+def saved(folder, *, aligned):
+    """A product whose weight is packed, and rows of a table that is read as it is; the file of both."""
+    random = np.random.default_rng(0)
+    weight, table = (random.standard_normal((SIDE, SIDE)).astype("f") for _ in range(2))
+    nodes = [helper.make_node("Gather", ["table", "rows"], ["x"]), helper.make_node("MatMul", ["x", "weight"], ["y"])]
+    rows = helper.make_tensor_value_info("rows", LONG, [5])
+    result = helper.make_tensor_value_info("y", FLOAT, [5, SIDE])
+    kept = [numpy_helper.from_array(weight, "weight"), numpy_helper.from_array(table, "table")]
+    graph = helper.make_graph(nodes, "g", [rows], [result], kept)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = folder / "model.onnx"
+    if aligned:
+        onnx.save(model, path, save_as_external_data=True, location="data")
+        return path, folder / "data", weight, table
+    graph.doc_string = "x" * (5 - len(model.SerializeToString()) % 4)
+    onnx.save(model, path)
+    return path, path, weight, table
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_what_was_copied_does_not_stay(aligned, tmp_path, monkeypatch):
+    monkeypatch.delenv("ONNX2MLIR_DISABLE", raising=False)
+    path, data, weight, table = saved(tmp_path, aligned=aligned)
+    program = o2m.convert(path)
+    rows = np.array([3, 1, 4, 1, 5])
+    for _ in range(2):
+        (found,) = program.compile(threads=1).run([rows])
+        np.testing.assert_allclose(found, table[rows] @ weight, rtol=1e-4, atol=1e-4)
+        assert resident(data) <= 3 * _HUGE
+
+
+def test_what_is_only_here_stays(tmp_path):
+    numbers = np.arange(1 << 18, dtype=np.float32)
+    numbers.tofile(tmp_path / "data")
+    own = np.memmap(tmp_path / "data", np.float32, mode="c")
+    own[:] = -1
+    written = np.memmap(tmp_path / "data", np.float32, mode="r+")
+    read = np.memmap(tmp_path / "data", np.float32, mode="r")
+    anonymous = numbers.copy()
+    assert read.sum() == numbers.sum()
+    files = MappedFiles()
+    for array in (own, written, read, anonymous, read[5:9], read[:0]):
+        files.drop(array.ctypes.data, array.nbytes)
+    assert (own == -1).all() and (anonymous == numbers).all() and (read == numbers).all() and (written == numbers).all()
+
+
+def test_pages_of_a_file_that_is_only_read_go(tmp_path):
+    np.arange(1 << 18, dtype=np.float32).tofile(tmp_path / "data")
+    read = np.memmap(tmp_path / "data", np.float32, mode="r")
+    assert read.sum() and resident(tmp_path / "data") == read.nbytes
+    MappedFiles().drop(read.ctypes.data, read.nbytes)
+    assert resident(tmp_path / "data") == 0
+    assert read[-1] == len(read) - 1
