@@ -21,6 +21,7 @@ from onnx2torch_mlir.engine.compiler.collapse import (
     pointwise_loops,
     relaxed_types,
 )
+from onnx2torch_mlir.engine.compiler.constant_arguments import GIVEN
 from onnx2torch_mlir.engine.compiler.flatten import assemble, dynamic_strides, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
 from onnx2torch_mlir.engine.compiler.parallel_loops import SERIAL
@@ -246,8 +247,9 @@ def captured(generic: ir.Operation) -> list[ir.Value]:
 
 
 def is_constant(value: ir.Value) -> bool:
-    """Whether the value is a constant scalar."""
-    return made_by(value, "arith.constant", "complex.constant") is not None
+    """Whether the value is a constant scalar, and not one that functions are given."""
+    made = made_by(value, "arith.constant", "complex.constant")
+    return made is not None and GIVEN not in made.attributes
 
 
 def _is_copied(value: ir.Value) -> bool:

@@ -22,6 +22,7 @@ from onnx2torch_mlir.engine.compiler import (
     brain_floats,
     c_functions,
     channels_last,
+    constant_arguments,
     contraction_tails,
     contractions,
     derivation,
@@ -186,6 +187,7 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
     times.stage("legalize")
     with passes.findings_of("loop nests", diagnostics):
         weights = arguments.weights_of(module, places, options.inputs, len(derived))
+        constant_arguments.give(module)
         marks = profiling.mark(module) if options.profile else None
         tails = contraction_tails.Tails(module)
         loops: list[ir.Operation] = []
