@@ -79,7 +79,8 @@ class _Contract:
         if not self._kind.packed:
             texts.append(of.columns(self._columns, self._blocks))
             texts.append(threads.spread(self._columns, [t for _, t in of.arguments_of_columns()]))
-        texts += [self._batches_function(), threads.spread(self._batches, [t for _, t in self._of_batches()])]
+        if self._kind.batches:
+            texts += [self._batches_function(), threads.spread(self._batches, [t for _, t in self._of_batches()])]
         return "\n".join([*texts, self._entry()])
 
     def _of_batches(self) -> list[tuple[str, str]]:
@@ -176,10 +177,9 @@ class _Contract:
                 "%packed = func.call @o2m_alloc(%ctx, %room) : (!llvm.ptr, i64) -> !llvm.ptr",
             ]
         moved = {"%b": right, **{f"%bb{i}": f"%{step}{i}" for i in range(kind.batches)}}
+        if kind.batches:
+            lines += ["scf.if %several {", call_all(self._batches, self._of_batches(), moved, "%total, %work"), "} else {"]
         lines += [
-            "scf.if %several {",
-            call_all(self._batches, self._of_batches(), moved, "%total, %work"),
-            "} else {",
             "scf.for %batch = %none to %total step %one : i64 {",
             *self._moved(right, step),
         ]
@@ -196,7 +196,7 @@ class _Contract:
                 call_all(self._blocks, self._of.arguments(), _OF_BATCH | {"%b": "%packed"}, "%blocks, %share"),
                 "}",
             ]
-        lines += ["}", "}"]
+        lines += ["}", "}"] if kind.batches else ["}"]
         if not kind.packed:
             lines.append("func.call @o2m_free(%ctx, %packed) : (!llvm.ptr, !llvm.ptr) -> ()")
         return "\n".join([*lines, "return", "}"])
