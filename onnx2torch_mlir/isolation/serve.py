@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import faulthandler
+import functools
+import gc
 import importlib
 import os
 import pickle
@@ -11,6 +15,7 @@ import resource
 import sys
 import threading
 import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -29,8 +34,26 @@ def main() -> None:
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     # Reading in a thread of its own notices that the owner is gone even while a task runs.
     threading.Thread(target=_receive, args=(requests, tasks), daemon=True).start()
+    give_back = _trimming()
     while True:
         frames.write(replies, _run(tasks.get()))
+        give_back()
+
+
+def _trimming() -> Callable[[], object]:
+    """What gives the memory of a task back to the system: it waits for the next one, which may be long."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
+    return (lambda: None) if trim is None else functools.partial(trim, 0)
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """A task makes many objects and hardly a cycle: looking for these takes a twentieth of its time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _receive(requests: IO[bytes], tasks: queue.SimpleQueue[bytes]) -> None:
@@ -46,7 +69,9 @@ def _run(request: bytes) -> bytes:
     try:
         task, args, kwargs = pickle.loads(request)
         module, _, name = task.partition(":")
-        result = getattr(importlib.import_module(module), name)(*args, **kwargs)
+        function = getattr(importlib.import_module(module), name)
+        with _without_collection():
+            result = function(*args, **kwargs)
         succeeded, payload = True, pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL)
     except KeyboardInterrupt:
         os._exit(130)
