@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
 
-from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted, size_of
+from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted, loop_lengths, size_of
 from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, extents, iterators
 from onnx2torch_mlir.engine.compiler.walks import is_memref, nested
 
@@ -114,7 +114,9 @@ def pointwise_loops(generic: ir.Operation) -> Loops | None:
     operands = accesses(generic)
     equal = Equal()
     values = list(generic.operands)
-    lengths = _lengths(values, operands, len(reductions), equal)
+    moved = [(value, tuple(access.map.results)) for value, access in zip(values, operands, strict=True)]
+    found = loop_lengths(moved, len(reductions), equal)
+    lengths = [None if length is None else _product(equal.find(length)) for length in found]
     steps: list[list[Product]] = []
     for value, access in zip(values, operands, strict=True):
         if not all(isinstance(e, ir.AffineDimExpr) or _is_zero(e) for e in access.map.results):
@@ -139,21 +141,6 @@ def pointwise_loops(generic: ir.Operation) -> Loops | None:
         tuple(extent for extent, _ in merged),
         tuple(tuple(row[position] for _, row in merged) for position in range(len(operands))),
     )
-
-
-def _lengths(values: list[ir.Value], operands: list[Access], dims: int, equal: Equal) -> list[Product | None]:
-    """The length of each loop; None where no operand has it. What is equal is entered into ``equal``."""
-    found: list[Length | None] = [None] * dims
-    for value, access in zip(values, operands, strict=True):
-        for axis, expression in enumerate(access.map.results):
-            if not isinstance(expression, ir.AffineDimExpr):
-                continue
-            size, before = size_of(value, axis), found[expression.position]
-            if before is None:
-                found[expression.position] = size
-            else:
-                equal.join(before, size)
-    return [None if length is None else _product(equal.find(length)) for length in found]
 
 
 def _steps(value: ir.Value, access: Access, dims: int, equal: Equal) -> list[Product] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from torch_mlir import ir
@@ -36,6 +37,26 @@ def size_of(value: ir.Value, axis: int) -> Length:
             if len(sizes) == type_.rank:
                 return size_from(operation.operands[1 + offsets + varying])
     return ("size", value, axis)
+
+
+def loop_lengths(
+    operands: Iterable[tuple[ir.Value, Sequence[ir.AffineExpr]]], count: int, equal: Equal
+) -> list[Length | None]:
+    """How many turns each of so many loops has, by the axes along which it moves ``operands`` (values and their maps' results).
+
+    None for a loop that moves along no axis by itself. What is equal is entered into ``equal``.
+    """
+    found: list[Length | None] = [None] * count
+    for value, results in operands:
+        for axis, result in enumerate(results):
+            if not isinstance(result, ir.AffineDimExpr):
+                continue
+            size, before = size_of(value, axis), found[result.position]
+            if before is None:
+                found[result.position] = size
+            else:
+                equal.join(before, size)
+    return found
 
 
 def size_from(value: ir.Value) -> Length:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.dim_orders import before_collapse, long_dims, ones_of, reassociation
-from onnx2torch_mlir.engine.compiler.extents import Equal, Length, size_of
+from onnx2torch_mlir.engine.compiler.extents import Equal, Length, loop_lengths, size_of
 from onnx2torch_mlir.engine.compiler.loop_order import accesses, coefficient, iterators
 from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, nested, root_of, touches_memory
 
@@ -62,18 +62,10 @@ def nest_of(generic: ir.Operation, equal: Equal) -> Nest | None:
         root, indices = (root_of(value), _indices(value, results)) if is_memref(value.type) else (None, None)
         places.append(Place(value, results, access.written, read, root, indices))
     nest = Nest(generic, reductions, places)
-    for dim in range(len(reductions)):
-        found = [
-            size_of(place.value, axis)
-            for place in nest.buffers
-            for axis, result in enumerate(place.results)
-            if isinstance(result, ir.AffineDimExpr) and result.position == dim
-        ]
-        if not found:
+    for length in loop_lengths(((place.value, place.results) for place in nest.buffers), len(reductions), equal):
+        if length is None:
             return None
-        for other in found[1:]:
-            equal.join(found[0], other)
-        nest.lengths.append(found[0])
+        nest.lengths.append(length)
     return nest
 
 

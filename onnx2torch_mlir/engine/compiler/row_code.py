@@ -80,7 +80,8 @@ class Writer:
         """Buffers whose rows are somewhere else: the array that holds them, and the first indices of the row at hand."""
         self._rows, self._equal = rows, equal
         self._allocated: list[ir.Value] = []
-        self._worker: ir.Value | None = None
+        self._own: list[ir.Value] = []
+        """The index of a thread's row in the buffers that are allocated."""
         self._kept = self._passed_on(private)
         self._scratch = {root: self._row_of(root) for root in private if root not in self._kept}
         # What stands for a class of lengths may only be made after the group.
@@ -95,7 +96,7 @@ class Writer:
 
     def enter(self) -> None:
         """What comes first in a turn of the loop over rows."""
-        self._worker = worker() if self._allocated else None
+        self._own = [worker()] if self._allocated else []
 
     def row(self, row: list[ir.Value]) -> None:
         """All passes over a row, whose place along each dim of the rows is given."""
@@ -151,8 +152,7 @@ class Writer:
                 array, first = self.held[place.root]
                 return Spot(array, first, inside)
             scratch = self._scratch[place.root]
-            shared = self._worker is not None and scratch in self._allocated
-            return Spot(scratch, [self._worker] if shared else [], inside)
+            return Spot(scratch, self._own if scratch in self._allocated else [], inside)
         return Spot(place.value, [], step.expressions(place.results))
 
 

@@ -28,7 +28,6 @@ _DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith
 _MATH = ("absf", "sqrt", "rsqrt", "floor", "ceil", "trunc", "roundeven", "copysign", "fma")
 """Functions that a vector unit computes."""
 
-
 _IDENTITIES = {"arith.addf": -0.0, "arith.addi": 0, "arith.maximumf": -math.inf, "arith.minimumf": math.inf}
 """What changes no number, for each operation that may take its terms in any order."""
 
@@ -135,10 +134,9 @@ class Vectors:
             mapping[operation.results[0]] = tuple(made)
         return [values_of(value) for value in operations[-1].operands]
 
-    def begin(self, combining: ir.Operation) -> Values:
-        """Running values that change nothing."""
-        element = combining.results[0].type
-        return self.same(constant(_IDENTITIES[combining.name], element).value)
+    def begin(self, combining: ir.Operation) -> ir.Value:
+        """A vector of running values that change nothing."""
+        return self._splat(constant(_IDENTITIES[combining.name], combining.results[0].type).value)
 
     def kept(self, after: Values, before: Values) -> Values:
         """See `Lanes`."""

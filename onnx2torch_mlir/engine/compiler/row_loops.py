@@ -109,7 +109,7 @@ class Loops:
         single, far = Vectors(lanes, 1), lanes * count
         length, combining = one.lengths[-1], [each.combining for each in sums if each.combining is not None]
         bound = self._lengths[length]
-        running = [single.begin(operation)[0] for operation in combining]
+        running = [single.begin(operation) for operation in combining]
         full = self._zero
         if not isinstance(length, int) or length >= far:
             full = index(length - length % far) if isinstance(length, int) else _multiple(bound, index(far))
