@@ -195,7 +195,7 @@ class Engine:
                 for number, one in enumerate(given)
             ]
             with OnDemand(given, files) as source:
-                computed, self._packed = prepared(source, self._packings, self._derived)
+                computed, self._packed = prepared(source, self._packings, self._derived, files.drop)
             weights += computed
             self._weight_words = arrays.arguments(weights)
             self._weights = weights

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,18 +15,26 @@ from onnx2torch_mlir.engine.layout import INTEGERS_HEADER, TILE_PLACES, Packing
 from onnx2torch_mlir.engine.packed_codes import packed_codes
 from onnx2torch_mlir.engine.pages import Room
 
+Told = Callable[[int, int], None]
+"""Called with the address and the number of bytes that have been copied for good."""
+
+_AT_ONCE = 16 << 20
+"""Bytes of a weight that are copied before this is told."""
+
 
 def prepared(
-    weights: Weights, packings: Sequence[Packing], derived: Sequence[Derived]
+    weights: Weights, packings: Sequence[Packing], derived: Sequence[Derived], told: Told | None = None
 ) -> tuple[list[Array], list[Array]]:
     """The weights that are computed from ``weights``, and all that ``packings`` ask for.
 
-    What is only read packed is an empty array in its shape's place.
+    What is only read packed is an empty array in its shape's place. ``told`` what is copied of ``weights``.
     """
     computed: list[Array] = []
     room = Room()
     own = len(weights)
-    result = {i: packed(weights[packing.weight], packing, room) for i, packing in enumerate(packings) if packing.weight < own}
+    result = {
+        i: packed(weights[packing.weight], packing, room, told) for i, packing in enumerate(packings) if packing.weight < own
+    }
     for number, (shape, is_read, steps) in enumerate(derived, own):
         value = evaluated(steps, weights)
         result |= {i: packed(value, packing, room) for i, packing in enumerate(packings) if packing.weight == number}
@@ -44,10 +52,10 @@ def as_floats(value: Array | Codes) -> Array:
     return np.ascontiguousarray(value.numbers() if isinstance(value, Codes) else value)
 
 
-def packed(weight: Array | Codes, packing: Packing, room: Room | None = None) -> Array:
+def packed(weight: Array | Codes, packing: Packing, room: Room | None = None, told: Told | None = None) -> Array:
     """A ``weight`` as ``packing`` says: an array of its ``shape``, or integers or codes after a header, 64-byte aligned.
 
-    It lies in ``room``, which is one of its own unless it is given.
+    It lies in ``room``, which is one of its own unless it is given. ``told`` is what of a large weight of floats is done.
     """
     room = room or Room()
     if packing.codes:
@@ -63,13 +71,38 @@ def packed(weight: Array | Codes, packing: Packing, room: Room | None = None) ->
         view = _transformed(view)
     result = room.empty(math.prod(packing.shape) * size).view(weight.dtype).reshape(packing.shape)
     panels = np.moveaxis(result, len(packing.packed_batches), -2)
-    full = count // packing.width
-    whole = view[..., : full * packing.width]
-    panels[..., :full, :] = whole.reshape(*whole.shape[:-1], full, packing.width)
-    if rest := count - full * packing.width:
-        panels[..., full, :rest] = view[..., full * packing.width :]
-        panels[..., full, rest:] = 0
+    for part, target in _parts(view, panels):
+        _fill(target, part)
+        if told is not None and not packing.windows:
+            slowest = max(part.strides)
+            told(part.ctypes.data, slowest * part.shape[part.strides.index(slowest)])
     return result
+
+
+def _parts(view: Array, panels: Array) -> Iterator[tuple[Array, Array]]:
+    """A view and the panels it goes into, a piece of memory after the other: along the axis of the largest steps."""
+    if view.nbytes <= _AT_ONCE or min(view.strides) < 0:
+        yield view, panels
+        return
+    axis = int(np.argmax(view.strides))
+    count, width = view.shape[axis], panels.shape[-1] if axis == view.ndim - 1 else 1
+    step = max(count * _AT_ONCE // view.nbytes // width, 1) * width
+    for start in range(0, count, step):
+        before = (slice(None),) * axis
+        # Columns are an axis of whole panels there.
+        taken = slice(start // width, -(-min(start + step, count) // width))
+        yield view[*before, start : start + step], panels[*before, taken]
+
+
+def _fill(panels: Array, view: Array) -> None:
+    """The columns of a view, in panels; beyond the last there are zeros."""
+    count, width = view.shape[-1], panels.shape[-1]
+    full = count // width
+    whole = view[..., : full * width]
+    panels[..., :full, :] = whole.reshape(*whole.shape[:-1], full, width)
+    if rest := count - full * width:
+        panels[..., full, :rest] = view[..., full * width :]
+        panels[..., full, rest:] = 0
 
 
 _FILTER = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
