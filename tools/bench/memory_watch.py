@@ -58,19 +58,19 @@ def watch(command: Sequence[str]) -> Peak:
 
 def _sample(pid: int, peak: Peak, done: threading.Event) -> None:
     while not done.is_set():
-        found = [status for _, status in _tree(pid)]
+        found = list(_tree(pid))
         peak.resident = max(peak.resident, sum(status.get("VmRSS", 0) for status in found))
         peak.anonymous = max(peak.anonymous, sum(status.get("RssAnon", 0) for status in found))
         peak.largest = max([peak.largest, *(status.get("VmHWM", 0) for status in found)])
         done.wait(_PERIOD)
 
 
-def _tree(pid: int, above: Mapping[str, int] | None = None) -> Iterator[tuple[int, dict[str, int]]]:
-    """The process and all that it started, as far as they are still there, and the status of each."""
+def _tree(pid: int, above: Mapping[str, int] | None = None) -> Iterator[dict[str, int]]:
+    """The status of the process and of all that it started, as far as they are still there."""
     status = _status(pid)
     if above and all(status.get(size) == above.get(size) for size in _SIZES):
         return  # It runs in the memory of the one that starts it (vfork), until it has a program of its own.
-    yield pid, status
+    yield status
     # Which of them ends while it is looked at is a matter of luck.
     with contextlib.suppress(OSError):
         for children in Path(f"/proc/{pid}/task").glob("*/children"):

@@ -87,7 +87,8 @@ def _parts(
                 yield number, number, _name(number, own), as_floats(evaluated(made[2], source))
         for number, packing in enumerate(packings, own + len(derived)):
             if packing.weight < own:
-                yield number, repr(packing), lowered.weights[packing.weight].name, packed(source[packing.weight], packing)
+                array = packed(source[packing.weight], packing, told=files.drop)
+                yield number, repr(packing), lowered.weights[packing.weight].name, array
             else:
                 value = evaluated(derived[packing.weight - own][2], source)
                 yield number, repr(packing), _name(packing.weight, own), packed(value, packing)
