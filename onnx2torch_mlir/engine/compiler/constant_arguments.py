@@ -25,7 +25,7 @@ def give(module: ir.Module) -> None:
     """Mark those constants of pointwise nests in @main; each nest has its own of them."""
     (main,) = (f for f in functions(module) if symbol(f) == "main")
     alike: dict[object, list[ir.Operation]] = defaultdict(list)
-    for operation in list(nested(main)):
+    for operation in nested(main):
         if operation.name == "linalg.generic" and not any(iterators(operation)):
             key = _likeness(operation)
             if key is not None:

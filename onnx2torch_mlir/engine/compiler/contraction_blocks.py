@@ -9,6 +9,7 @@ from onnx2torch_mlir.engine.compiler.contraction_panels import even_parts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
+
 _COLUMNS_THAT_STAY = 512 << 10
 """Bytes of packed columns that stay in the second-level cache while one block of rows after the other meets them."""
 _COLUMNS_AT_ONCE = 1 << 20

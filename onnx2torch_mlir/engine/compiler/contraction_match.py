@@ -52,9 +52,8 @@ class Contraction:
         return [self._known(group) for group in self.merged()]
 
     def _known(self, dims: Sequence[int]) -> int | None:
-        lengths = [self.fixed_length(dim) for dim in dims]
-        known = [length for length in lengths if length is not None]
-        return math.prod(known) if len(known) == len(lengths) else None
+        lengths = all_known([self.fixed_length(dim) for dim in dims])
+        return None if lengths is None else math.prod(lengths)
 
     def merged(self) -> list[list[int]]:
         """The segments in groups that are one segment of the left operand, outer ones first."""
@@ -68,6 +67,12 @@ class Contraction:
             else:
                 groups.append([dim])
         return groups
+
+
+def all_known(lengths: Sequence[int | None]) -> list[int] | None:
+    """The lengths, if none of them is open."""
+    known = [length for length in lengths if length is not None]
+    return known if len(known) == len(lengths) else None
 
 
 def match(generic: ir.Operation) -> Contraction | None:

@@ -120,7 +120,8 @@ def tile_loop(unit: VectorUnit, segments: int, tail: Tail | None, tiles: Collect
         "%next = llvm.getelementptr %following[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "%which = arith.index_cast %count : i64 to index",
     ]
-    wide, narrow = ({size.rows: size for size in tiles if size[::2] == (segments, halves)} for halves in (2, 1))
+    own = [size for size in tiles if size.segments == segments]
+    wide, narrow = ({size.rows: size for size in own if size.halves == halves} for halves in (2, 1))
     if narrow:
         lines += [f"%lanes = arith.constant {unit.lanes} : i64", "%is_narrow = arith.cmpi sle, %columns, %lanes : i64"]
         lines += ["scf.if %is_narrow {", *_switch(segments, wide | narrow), "} else {", *_switch(segments, wide), "}"]

@@ -15,6 +15,7 @@ from torch_mlir.dialects import arith, func, llvm, memref
 from onnx2torch_mlir.engine.compiler import contraction_tails, integer_driver, integer_zeros, runtime, tail_code, threads
 from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
+from onnx2torch_mlir.engine.compiler.contraction_match import all_known
 from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction, Side, match
 from onnx2torch_mlir.engine.compiler.integer_turns import Kind
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
@@ -54,9 +55,8 @@ def replace(module: ir.Module, weights: Weights, tails: contraction_tails.Tails)
 
 def _call(found: IntegerContraction, program: _Program) -> None:
     packing = _packing(found, program)
-    rows = [found.fixed_length(dim) for dim in found.rows]
-    known = [length for length in rows if length is not None]
-    if packing is None and len(known) == len(rows) and math.prod(known) < _FEW_ROWS:
+    rows = all_known([found.fixed_length(dim) for dim in found.rows])
+    if packing is None and rows is not None and math.prod(rows) < _FEW_ROWS:
         return
     generic = found.generic
     fill = fill_before(generic)

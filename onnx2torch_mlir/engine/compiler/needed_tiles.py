@@ -7,12 +7,12 @@ decides how fast a program is, not what it computes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from onnx2torch_mlir.engine.compiler import contraction_panels
 from onnx2torch_mlir.engine.compiler.contraction_blocks import parts_of_rows
-from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
+from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -27,9 +27,8 @@ class NeededTiles:
     def add_blocks(self, found: Contraction) -> None:
         """What is called for a contraction that goes by blocks of rows (contraction_blocks.py)."""
         rows, lengths, columns = found.known_rows, found.known_segments, _columns(found)
-        bytes_ = None
-        if columns is not None and None not in lengths:
-            bytes_ = contraction_panels.packed_bytes(self.unit, columns, [n for n in lengths if n is not None])
+        known = all_known(lengths)
+        bytes_ = None if columns is None or known is None else contraction_panels.packed_bytes(self.unit, columns, known)
         self.add(lengths, None if rows is None else parts_of_rows(rows, bytes_), columns)
 
     def add_rows(self, found: Contraction, rows: Iterable[int] | None) -> None:
@@ -47,9 +46,8 @@ class NeededTiles:
         vectors = {1} if is_narrow else {2}
         if columns is None or columns > unit.columns:
             vectors.add(2)
-        levels: Collection[int] = range(1, len(lengths) + 1)
-        if None not in lengths:
-            levels = [contraction_panels.level(unit, [n for n in lengths if n is not None])]
+        known = all_known(lengths)
+        levels = range(1, len(lengths) + 1) if known is None else [contraction_panels.level(unit, known)]
         self.sizes |= {TileSize(level, height, count) for level in levels for height in heights for count in vectors}
 
 

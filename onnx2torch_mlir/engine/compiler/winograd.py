@@ -9,7 +9,7 @@ from torch_mlir.dialects import func
 
 from onnx2torch_mlir.engine.compiler import winograd_code
 from onnx2torch_mlir.engine.compiler.contraction_kinds import Tail
-from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
+from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
 from onnx2torch_mlir.engine.compiler.loop_order import coefficient
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
 from onnx2torch_mlir.engine.layout import Packing
@@ -65,9 +65,8 @@ def packing_of(packing: Packing) -> Packing:
 
 def products_of(found: Contraction, image: Image) -> tuple[list[int | None], set[int] | None, int | None]:
     """What is multiplied: how many channels, the numbers of tiles that meet all columns together, and how many columns."""
-    counts = [1 if dim is None else found.fixed_length(dim) for dim in (image.images, image.y, image.x)]
-    known = [count for count in counts if count is not None]
-    tiles = winograd_code.tiles_of_blocks(*known) if len(known) == len(counts) else None
+    counts = all_known([1 if dim is None else found.fixed_length(dim) for dim in (image.images, image.y, image.x)])
+    tiles = None if counts is None else winograd_code.tiles_of_blocks(*counts)
     assert found.column is not None
     return [found.fixed_length(image.depth)], tiles, found.fixed_length(found.column)
 
