@@ -182,6 +182,17 @@ def test_a_product_reads_what_was_transposed_before_a_dim_of_size_1_was_left_out
     np.testing.assert_allclose(result(body, x, outputs)[0], x @ x.T, rtol=1e-5, atol=1e-6)
 
 
+def test_a_product_keeps_a_dense_copy_of_what_it_sums_along_rows(x):
+    """The left side of a product of two that were transposed: register tiles ask for it."""
+    turned = moved("t", "%a0", X, TURNED) + moved("u", "%a1", X, TURNED, "%e")
+    body = SIZES + squares("%m") + turned + PRODUCT.replace("%a0", "%t").format(right="%u") + f"\nreturn %p : {X}"
+    inputs, outputs = [(f32, (N, M)), (f32, (M, N))], ((f32, (M, M)),)
+    assert nests(body, outputs, inputs) == 2
+    other = np.random.default_rng(2).standard_normal(x.shape[::-1]).astype("f")
+    (product,) = programs.run(body, inputs, outputs, [x, other])
+    np.testing.assert_allclose(product, x.T @ other.T, rtol=1e-5, atol=1e-6)
+
+
 def test_a_product_reads_what_was_expanded_where_it_was(x):
     row = np.random.default_rng(1).standard_normal(x.shape[1]).astype("f")
     inputs = [(f32, (N, M)), (f32, (M,))]

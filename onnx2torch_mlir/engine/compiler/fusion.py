@@ -14,7 +14,7 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
-from onnx2torch_mlir.engine.compiler.dim_orders import before_collapse
+from onnx2torch_mlir.engine.compiler.dim_orders import before_collapse, loops_of
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, interchange, iterators, substitute
 from onnx2torch_mlir.engine.compiler.order_propagation import RESHAPES
 from onnx2torch_mlir.engine.compiler.reshaped_nests import expand_inputs
@@ -113,8 +113,28 @@ def _read_before(consumer: ir.Operation, position: int) -> bool:
     named = {e.position for map_ in maps for e in map_.results if isinstance(e, ir.AffineDimExpr)}
     if named != set(range(maps[0].n_dims)):
         return False
+    if _sums_along_rows(consumer, position) and not _is_summed(consumer, maps[position]):
+        return False
     _read_instead(consumer, position, producer, maps)
     return True
+
+
+def _sums_along_rows(consumer: ir.Operation, position: int) -> bool:
+    """Whether an operand that stays where it is along a row of the result is dense along what is summed up.
+
+    Register tiles ask that of it.
+    """
+    maps = indexing_maps(consumer)
+    if not len(maps[-1].results):
+        return False
+    columns = loops_of(maps[-1])[-1]
+    return not columns & frozenset().union(*loops_of(maps[position])) and _is_summed(consumer, maps[position])
+
+
+def _is_summed(consumer: ir.Operation, map_: ir.AffineMap) -> bool:
+    """Whether the last axis that moves is one that is summed up."""
+    last = next((loops for loops in reversed(loops_of(map_)) if loops), frozenset())
+    return any(iterators(consumer)[loop] for loop in last)
 
 
 def _read_before_collapse(consumer: ir.Operation, position: int, collapse: ir.Operation) -> bool:
