@@ -1,7 +1,7 @@
 """Convolution as one linalg.generic over a padded input: any number of spatial dims, groups, strides and dilations.
 
-A transposed convolution is the convolution of the input spread out by zeros with the mirrored kernel; where the stride
-divides the kernel, one without those zeros, of which every place gives a stride's worth of results (`_interleaved`).
+A transposed convolution is the convolution of the input spread out by zeros with the mirrored kernel; where it has a stride
+and no dilation, one without those zeros, of which every place gives a stride's worth of results (`_interleaved`).
 Depthwise convolutions have no channel loops besides the group's.
 """
 
@@ -89,15 +89,18 @@ def correlation(
     steps, low, apart, extra = (spread(v, spatial) for v in given)
     if window.transposed:
         weight = channels_swapped(ctx, weight, window.groups)
-        if _divides(steps, apart, weight.shape[2:]):
-            return _interleaved(ctx, x, weight, out, steps, low, window.groups, around, offsets)
+        if any(s != 1 for s in steps) and all(a == 1 for a in apart):
+            whole = _stretched(ctx, weight, steps) if offsets[1] is None else weight
+            if _divides(steps, whole.shape[2:]):
+                return _interleaved(ctx, x, whole, out, steps, low, window.groups, around, offsets)
         x = _spread_out(ctx, x, weight, steps, low, apart, extra, out.shape[2:], around)
+        weight = _mirrored(ctx, weight)
         steps = [1] * spatial
     else:
         widths: list[Dim] = [0, 0, *low]
         x = pad(ctx, x, widths, widths, around)
     ctx.require_equal(x.shape[1], to_dim(weight.shape[1] * window.groups), "channels of a convolution")
-    return _correlate(ctx, x, weight, out, steps, apart, window.groups, offsets, mirrored=window.transposed)
+    return _correlate(ctx, x, weight, out, steps, apart, window.groups, offsets)
 
 
 def _spread_out(
@@ -123,10 +126,37 @@ def _spread_out(
     return crop_and_pad(ctx, x, [0, 0, *before], [0, 0, *after], zero, (*x.shape[:2], *wanted))
 
 
-def _divides(steps: Sequence[int], apart: Sequence[int], kernel: Sequence[Dim]) -> bool:
-    """Whether `_interleaved` applies: as many taps of the kernel touch every place of the output, and a stride is not 1."""
-    even = all(isinstance(k, int) and k > 0 and k % s == 0 for s, k in zip(steps, kernel, strict=True))
-    return even and any(s != 1 for s in steps) and all(a == 1 for a in apart)
+def _divides(steps: Sequence[int], kernel: Sequence[Dim]) -> bool:
+    """Whether as many taps of the kernel touch every place of the output."""
+    return all(isinstance(k, int) and k > 0 and k % s == 0 for s, k in zip(steps, kernel, strict=True))
+
+
+def _stretched(ctx: Context, weight: Operand, steps: Sequence[int]) -> Operand:
+    """A kernel of known sizes with zeros behind it, up to a multiple of each stride."""
+    sizes = [k for k in weight.shape[2:] if isinstance(k, int)]
+    if len(sizes) != len(steps):
+        return weight
+    missing = [-k % s for k, s in zip(sizes, steps, strict=True)]
+    return pad(ctx, weight, [0] * weight.rank, [0, 0, *missing], ctx.b.constant(0, weight.dtype))
+
+
+def _mirrored(ctx: Context, weight: Operand) -> Operand:
+    """[F, C, *K], which has to be of known sizes, with the taps in reverse order along each spatial dim."""
+    reads: list[MapEntry] = [0, 1]
+    for dim, k in enumerate(weight.shape[2:], 2):
+        if not isinstance(k, int):
+            raise refuse("O2M-L002", "a transposed convolution needs a kernel of known size", case="weight")
+        back = ir.AffineExpr.get_mul(ir.AffineDimExpr.get(dim), -1)
+        reads.append(dim if k == 1 else ir.AffineExpr.get_add(back, ir.AffineConstantExpr.get(k - 1)))
+    if all(isinstance(entry, int) for entry in reads):
+        return weight
+    result = ctx.b.generic(
+        [(weight.value, tuple(reads))],
+        [(ctx.empty(weight.dtype, weight.shape), tuple(range(weight.rank)))],
+        "p" * weight.rank,
+        lambda element, _: element,
+    )
+    return Operand(weight.dtype, weight.shape, result[0])
 
 
 def _interleaved(
@@ -143,26 +173,27 @@ def _interleaved(
     """The transposed convolution with strides ``steps`` that divide the kernel's sizes.
 
     Result ``s * j + q`` (before ``low`` are cut off) is the sum over t of ``x[j - t] * weight[s * t + q]``: a convolution
-    with the channels [F, s] and a kernel ``s`` times smaller, whose results are put side by side.
+    with the channels [groups, s, F / groups] and a kernel ``s`` times smaller, whose results are put side by side.
     """
     spatial = x.rank - 2
     n, f = out.shape[:2]
+    per_f, per_c = floor_div(f, groups), weight.shape[1]
     taps = [int(k) // s for k, s in zip(weight.shape[2:], steps, strict=True)]
     axes = range(spatial)
-    split = reshape(ctx, weight, [*weight.shape[:2], *(size for pair in zip(taps, steps, strict=True) for size in pair)])
-    turned = transpose(ctx, split, [0, *(3 + 2 * i for i in axes), 1, *(2 + 2 * i for i in axes)])
+    split = reshape(ctx, weight, [groups, per_f, per_c, *(size for pair in zip(taps, steps, strict=True) for size in pair)])
+    turned = transpose(ctx, split, [0, *(4 + 2 * i for i in axes), 1, 2, *(3 + 2 * i for i in axes)])
     channels = to_dim(f * math.prod(steps))
-    turned = reshape(ctx, turned, [channels, weight.shape[1], *taps])
+    turned = _mirrored(ctx, reshape(ctx, turned, [channels, per_c, *taps]))
     reach: list[Dim] = [0, 0, *(t - 1 for t in taps)]
     x = pad(ctx, x, reach, reach, around)
-    ctx.require_equal(x.shape[1], to_dim(weight.shape[1] * groups), "channels of a convolution")
+    ctx.require_equal(x.shape[1], to_dim(per_c * groups), "channels of a convolution")
     places = [to_dim(d - t + 1) for d, t in zip(x.shape[2:], taps, strict=True)]
     ones = [1] * spatial
     whole = Spec(out.dtype, (n, channels, *places))
-    product = _correlate(ctx, x, turned, whole, ones, ones, groups, offsets, mirrored=True)
-    product = reshape(ctx, product, [n, f, *steps, *places])
-    product = transpose(ctx, product, [0, 1, *(axis for i in axes for axis in (2 + spatial + i, 2 + i))])
-    product = reshape(ctx, product, [n, f, *(to_dim(j * s) for j, s in zip(places, steps, strict=True))])
+    product = _correlate(ctx, x, turned, whole, ones, ones, groups, offsets)
+    product = reshape(ctx, product, [n, groups, *steps, per_f, *places])
+    order = [0, 1, 2 + spatial, *(axis for i in axes for axis in (3 + spatial + i, 2 + i))]
+    product = reshape(ctx, transpose(ctx, product, order), [n, f, *(to_dim(j * s) for j, s in zip(places, steps, strict=True))])
     before = [to_dim(-p) for p in low]
     after = [to_dim(o + p - d) for o, p, d in zip(out.shape[2:], low, product.shape[2:], strict=True)]
     zero = ctx.b.constant(0, product.dtype)
@@ -187,8 +218,6 @@ def _correlate(
     apart: Sequence[int],
     groups: int,
     offsets: Sequence[ir.Value | None],
-    *,
-    mirrored: bool,
 ) -> Operand:
     """The sum of products; the result is in the accumulator's dtype."""
     n, f, *sizes = out.shape
@@ -207,12 +236,9 @@ def _correlate(
     order = ["n", *letters, *(f"o{i}" for i in range(len(sizes)))]
     summed = [*("c" if "c" in channels_x else ""), *(f"k{i}" for i in range(len(sizes)))]
     number = {name: i for i, name in enumerate([*order, *summed])}
-    windows: list[MapEntry] = []
-    for i, (s, d, k) in enumerate(zip(steps, apart, kernel, strict=True)):
-        if mirrored and not isinstance(k, int):
-            raise refuse("O2M-L002", "a transposed convolution needs a kernel of known size", case="weight")
-        last = int(k) - 1 if mirrored else None
-        windows.append(window_entry(number[f"o{i}"], number[f"k{i}"], s, d, mirrored_at=last))
+    windows: list[MapEntry] = [
+        window_entry(number[f"o{i}"], number[f"k{i}"], s, d) for i, (s, d) in enumerate(zip(steps, apart, strict=True))
+    ]
     taps = [number[f"k{i}"] for i in range(len(kernel))]
     places = [number[f"o{i}"] for i in range(len(kernel))]
     operands = [reshape(ctx, v, shape) for v, shape in ((x, shapes[0]), (weight, shapes[1]))]

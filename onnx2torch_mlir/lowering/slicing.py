@@ -48,9 +48,7 @@ def extract_slice(
 ) -> Operand:
     """``tensor.extract_slice``; ``shape`` may drop dims of size 1. The caller has checked bounds."""
     result = tuple(sizes if shape is None else shape)
-    if 0 in result or _beyond(offsets, x.shape):
-        return Operand(x.dtype, result, ctx.empty(x.dtype, result))
-    if 0 in result:  # MLIR's verifier finds every offset out of bounds in a dim of size 0
+    if 0 in result or _beyond(offsets, x.shape):  # MLIR's verifier finds every offset out of bounds in a dim of size 0
         return Operand(x.dtype, result, ctx.empty(x.dtype, result))
     groups = [ctx.slots(part) for part in (offsets, sizes, strides)]
     operation = ctx.b.op(

@@ -16,10 +16,7 @@ def spread(values: Sequence[T], count: int, default: Sequence[T] = ()) -> list[T
     return given * count if len(given) == 1 else given
 
 
-def window_entry(place: int, tap: int, stride: int, dilation: int, *, mirrored_at: int | None = None) -> ir.AffineExpr:
-    """``place * stride + tap * dilation``; mirrored: with ``mirrored_at - tap`` for ``tap``."""
+def window_entry(place: int, tap: int, stride: int, dilation: int) -> ir.AffineExpr:
+    """``place * stride + tap * dilation``."""
     first = ir.AffineExpr.get_mul(ir.AffineDimExpr.get(place), stride)
-    offset = ir.AffineDimExpr.get(tap)
-    if mirrored_at is not None:
-        offset = ir.AffineExpr.get_add(ir.AffineExpr.get_mul(offset, -1), ir.AffineConstantExpr.get(mirrored_at))
-    return ir.AffineExpr.get_add(first, ir.AffineExpr.get_mul(offset, dilation))
+    return ir.AffineExpr.get_add(first, ir.AffineExpr.get_mul(ir.AffineDimExpr.get(tap), dilation))
