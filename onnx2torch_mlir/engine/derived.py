@@ -7,7 +7,8 @@ Imports no torch: the compiler's worker process reads it too.
 
 - ``["weight", number]``
 - ``["full", value, type, shape]``
-- ``["reshape", step, shape]``, ``["slice", step, offsets, sizes, strides]``
+- ``["reshape", step, shape]``, ``["slice", step, offsets, sizes, strides]``, ``["flip", step, axes]``
+- ``["pad", step, value, low, high]``: ``value`` around the step's numbers
 - ``["nest", steps, maps, shape, body, result, order]``: a pointwise nest over ``shape``; a map names the loop of each axis of
   an operand, or is -1 where an axis stays at 0; ``body`` is a list of operations (name, operands, type), whose operands are
   numbers of the nest's operands, then of earlier operations; ``order`` has the loop of each axis of the result.
@@ -41,7 +42,10 @@ _EXACT = 1 << 23
 
 @dataclass(frozen=True)
 class Codes:
-    """Floats as ``(code - zero) * scale``, computed in float32, or integers ``code - zero``; all of one shape."""
+    """Floats as ``(code - zero) * scale``, computed in float32, or integers ``code - zero``; all of one shape.
+
+    Codes of floats are integers, or floats of 16 bits.
+    """
 
     code: Array
     zero: Array | None = None
@@ -90,7 +94,7 @@ def evaluated(steps: Sequence[Step], weights: Weights) -> Value:
 
 def _sources(step: Step) -> list[int]:
     """The steps that a step refers to."""
-    if step[0] in ("reshape", "slice"):
+    if step[0] in ("reshape", "slice", "flip", "pad"):
         return [step[1]]
     return list(step[1]) if step[0] == "nest" else []
 
@@ -111,6 +115,14 @@ def _reshape(values: Values, weights: Weights, step: int, shape: list[int]) -> V
 def _slice(values: Values, weights: Weights, step: int, offsets: list[int], sizes: list[int], strides: list[int]) -> Value:
     parts = tuple(slice(o, o + (n - 1) * s + 1 if n else o, s) for o, n, s in zip(offsets, sizes, strides, strict=True))
     return _moved(values[step], lambda array: array[parts])
+
+
+def _flip(values: Values, weights: Weights, step: int, axes: list[int]) -> Value:
+    return _moved(values[step], lambda array: np.flip(array, tuple(axes)))
+
+
+def _pad(values: Values, weights: Weights, step: int, value: float, low: list[int], high: list[int]) -> Value:
+    return np.pad(_numbers(values[step]), list(zip(low, high, strict=True)), constant_values=value)
 
 
 def _nest(
@@ -134,6 +146,8 @@ _STEPS: dict[str, Callable[..., Value]] = {
     "full": _full,
     "reshape": _reshape,
     "slice": _slice,
+    "flip": _flip,
+    "pad": _pad,
     "nest": _nest,
 }
 
@@ -158,6 +172,8 @@ def _operation(name: str, operands: list[Value], type_: str, detail: Any = None)
         return np.asarray(detail, _TYPES[type_])
     if name in ("arith.sitofp", "arith.uitofp"):
         return _as_float(operands[0], signed=name == "arith.sitofp")
+    if name == "arith.extf" and type_ == "f32" and not isinstance(operands[0], Codes):
+        return Codes(operands[0])
     if name == "arith.subi" and not isinstance(operands[0], Codes):
         return _with(Codes(operands[0], is_float=False), zero=_numbers(operands[1]))
     if name == "arith.subf" and isinstance(operands[0], Codes) and operands[0].zero is None and operands[0].scale is None:

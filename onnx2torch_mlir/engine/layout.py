@@ -56,7 +56,12 @@ RAW, PREVIOUS, NEXT, AGE, CAPACITY, KEPT = range(-8, -2)
 CODES_HEADER = 16
 """Words of 32 bits before packed codes. The words of 64 bits there are: how many bits a code has (32: these are floats), how
 many steps along the sum a block has, the bytes of a block's record, whether columns have zero points of their own, else the
-one zero point's bits, the bytes of a panel, and the bytes of all panels of a batch."""
+one zero point's bits, the bytes of a panel, the bytes of all panels of a batch, and the number of the codes' type: of integers
+their bits, of floats `FLOAT_CODES`."""
+
+INTEGERS = "integers"
+FLOAT_CODES = {"f16": 16, "bf16": 17}
+"""Types of 16 bits that weights may have in memory whose products are of float32."""
 
 INTEGERS_HEADER = 64
 """Bytes before packed integers. The words of 64 bits there are: whether they are fours, and the bytes of a batch."""

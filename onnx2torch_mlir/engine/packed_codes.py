@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.engine.derived import Codes
-from onnx2torch_mlir.engine.layout import CODES_HEADER, Packing
+from onnx2torch_mlir.engine.layout import CODES_HEADER, FLOAT_CODES, Packing
 from onnx2torch_mlir.engine.pages import Room
 
 _WIDTHS = (2, 4, 8)
 _FLOATS = 32
+_TYPES: dict[Any, str] = {np.dtype(np.float16): "f16", np.dtype(ml_dtypes.bfloat16): "bf16"}
 _ONE = np.float32(1).view(np.uint32)
 
 
@@ -31,6 +34,8 @@ def packed_codes(weight: Array | Codes, packing: Packing, room: Room) -> Array:
     """
     if not isinstance(weight, Codes):
         return _floats(weight, packing, room)
+    if not np.issubdtype(weight.code.dtype, np.integer):
+        return _halves(weight, packing, room)
     code = _steps(weight.code, packing)
     zero, scale = (None if part is None else _steps(part, packing) for part in (weight.zero, weight.scale))
     if zero is None or not code.size:
@@ -65,7 +70,28 @@ def packed_codes(weight: Array | Codes, packing: Packing, room: Room) -> Array:
         target[..., byte] = whole
     own = int((first.reshape(-1)[:1] - np.float32(base)).view(np.uint32)[0]) if first.size else 0
     panel = 4 * rows * width * blocks
-    result[:CODES_HEADER].view(np.int64)[:7] = [bits, block, 4 * rows * width, not same, own, panel, panel * panels]
+    words = [bits, block, 4 * rows * width, not same, own, panel, panel * panels, bits]
+    result[:CODES_HEADER].view(np.int64)[:] = words
+    return result
+
+
+def _halves(weight: Codes, packing: Packing, room: Room) -> Array:
+    """Floats of 16 bits: panels of one block each, whose scales are 1."""
+    if weight.zero is not None or weight.scale is not None:
+        return _floats(weight.numbers(), packing, room)
+    code = _steps(weight.code, packing).view(np.uint16)
+    batches, steps, count = code.shape
+    width, groups = packing.width, -(-max(steps, 1) // 2)
+    panels, rows = -(-count // width), 1 + groups
+    result = _words(room, batches * panels * rows * width)
+    records = result[CODES_HEADER:].reshape(batches, panels, rows, width)
+    records[:, :, 0] = _ONE
+    halves = records.view(np.uint16).reshape(batches, panels, 2 * rows, width)[:, :, 2:]
+    halves[:, :, :steps] = _columns(code, width)
+    halves[:, :, steps:] = 0
+    panel = 4 * rows * width
+    words = [16, 2 * groups, panel, 0, 0, panel, panel * panels, FLOAT_CODES[_TYPES[weight.code.dtype]]]
+    result[:CODES_HEADER].view(np.int64)[:] = words
     return result
 
 
@@ -78,7 +104,7 @@ def _floats(weight: Array, packing: Packing, room: Room) -> Array:
     target = result[CODES_HEADER:].reshape(batches, panels, steps, packing.width)
     target[...] = _columns(numbers.view(np.uint32), packing.width)
     panel = 4 * steps * packing.width
-    result[:CODES_HEADER].view(np.int64)[:7] = [_FLOATS, max(steps, 1), panel, 0, 0, panel, panel * panels]
+    result[:CODES_HEADER].view(np.int64)[:] = [_FLOATS, max(steps, 1), panel, 0, 0, panel, panel * panels, _FLOATS]
     return result
 
 

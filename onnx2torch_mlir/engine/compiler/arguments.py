@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
@@ -47,15 +48,15 @@ def pack(module: ir.Module) -> tuple[ir.Value, list[int]]:
 class Weights:
     """The weights among the words of @main's arguments, as `pack` left them; those that are packed have words of their own.
 
-    ``numbers`` are those of the weights by the positions of their pointers, ``count`` that of the arguments' words; weights
-    from number ``derived`` on are computed from others (derivation.py).
+    ``numbers`` are those of the weights by the positions of their pointers, ``count`` that of the arguments' words; ``codes``
+    tells of those that are computed from others and may stay codes what these are: "integers", or a type of floats.
     """
 
     context: ir.Value
     words: ir.Value
     count: int
     numbers: dict[int, int]
-    derived: int
+    codes: dict[int, str]
     packings: list[Packing] = field(default_factory=list)
     """What is to be packed before the first call, in the order of the words."""
 
@@ -87,15 +88,17 @@ class Weights:
         return self.numbers.get(position)
 
 
-def weights_of(module: ir.Module, places: list[int], inputs: int, derived: int) -> Weights:
-    """The weights of @main, whose arguments after ``inputs`` they are, the last ``derived`` ones computed from others.
+def weights_of(module: ir.Module, places: list[int], inputs: int, codes: Sequence[str]) -> Weights:
+    """The weights of @main, whose arguments after ``inputs`` they are, the last ones computed from others, each of which may
+    stay ``codes``, if these are not "".
 
     ``places`` are what `pack` gave.
     """
     main = next(function for function in functions(module) if symbol(function) == "main")
     context, words = main.regions[0].blocks[0].arguments
     numbers = {place: number for number, place in enumerate(places[inputs:-1])}
-    return Weights(context, words, places[-1], numbers, len(numbers) - derived)
+    coded = {number: kind for number, kind in enumerate(codes, len(numbers) - len(codes)) if kind}
+    return Weights(context, words, places[-1], numbers, coded)
 
 
 def words_read(module: ir.Module) -> set[int] | None:

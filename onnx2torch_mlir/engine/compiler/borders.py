@@ -19,11 +19,11 @@ def fill_borders(module: ir.Module) -> None:
     """Replace every ``tensor.pad`` of @main with one value by the filled slabs around what is padded."""
     (main,) = functions(module)
     for number, operation in enumerate(list(nested(main))):
-        if operation.name == "tensor.pad" and _value(operation) is not None:
+        if operation.name == "tensor.pad" and value_around(operation) is not None:
             _replace(operation, number)
 
 
-def _value(pad: ir.Operation) -> ir.Value | None:
+def value_around(pad: ir.Operation) -> ir.Value | None:
     """What is around, if it does not depend on the place."""
     (terminator,) = list(pad.regions[0].blocks[0].operations)[-1:]
     value: ir.Value = terminator.operation.operands[0]
@@ -51,7 +51,7 @@ class _Size:
 def _replace(pad: ir.Operation, number: int) -> None:
     source, result = pad.operands[0], pad.results[0]
     from_, to = ir.RankedTensorType(source.type), ir.RankedTensorType(result.type)
-    around = _value(pad)
+    around = value_around(pad)
     maker = _maker(pad)
     with ir.InsertionPoint(pad if maker is None else _beginning(maker)), pad.location:
         low, high = (_widths(pad, name, first) for name, first in (("static_low", 1), ("static_high", 1 + _dynamic(pad))))
@@ -91,7 +91,7 @@ def _replace(pad: ir.Operation, number: int) -> None:
 def _maker(pad: ir.Operation) -> ir.Operation | None:
     """The nest that makes what is padded, if it can write it into the middle of the result."""
     maker = made_by(pad.operands[0], "linalg.generic")
-    around = _value(pad)
+    around = value_around(pad)
     if maker is None or around is None or maker.block != pad.block or len(maker.results) != 1 or len(pad.operands) != 1:
         return None
     if made_by(around, "arith.constant") is None or made_by(maker.operands[len(maker.operands) - 1], "tensor.empty") is None:

@@ -1,4 +1,4 @@
-"""Packed columns that are codes of a few bits with a scale for each block of steps (packed_codes.py): products with them.
+"""Packed columns that are codes of a few bits with a scale for each block of steps, or floats of 16 bits (packed_codes.py).
 
 Where there are many rows, the codes of a part of a panel become floats in a buffer that stays in the first-level cache, and
 tiles of floats read them there; they are the numbers that the program asks for, bit by bit. A row or two meet codes in
@@ -7,100 +7,47 @@ registers: sums of a block are scaled at its end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
+
 from onnx2torch_mlir.engine.compiler.code_text import column_masks, header_word
+from onnx2torch_mlir.engine.compiler.coded_words import bits_of, decoded, decoded_rest, read_record, words_of
 from onnx2torch_mlir.engine.compiler.register_tile import tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+from onnx2torch_mlir.engine.layout import FLOAT_CODES, INTEGERS
 
-_WIDTHS = (2, 4, 8)
+_INTEGERS = (2, 4, 8)
 _PART = 256
 """Steps along the sum whose columns are in the buffer at once."""
 _FEW = 2
 PANEL, BATCH = 5, 6
 """Words of the header (layout.CODES_HEADER) with the bytes of a panel and of a batch."""
+_TYPE = 7
 HEADER_BYTES = 64
 
 
-def functions(unit: VectorUnit) -> str:
-    """@o2m_coded_panels and what it calls, but for the tiles of floats."""
-    return "\n".join([*(make(unit, bits) for bits in _WIDTHS for make in (_floats, _row)), _panels(unit)])
+def can_be_read(unit: VectorUnit, codes: str) -> bool:
+    """Whether there are instructions for codes (`Weights.codes`) of a kind; "" is none."""
+    return codes in (INTEGERS, "bf16") or (codes == "f16" and unit.widens_halves)
 
 
-def _record(unit: VectorUnit, header: str, record: str) -> list[str]:
-    """Of a block's record: %s0, %s1 (scales), %z0, %z1 (zero points), and %codes."""
-    lanes, vector = unit.lanes, f"vector<{unit.lanes}xf32>"
+def functions(unit: VectorUnit, codes: Set[str]) -> str:
+    """@o2m_coded_panels and what it calls, but for the tiles of floats; ``codes`` are what it meets (`Weights.codes`)."""
+    types = [each for kind in sorted(codes) for each in ((FLOAT_CODES[kind],) if kind in FLOAT_CODES else _INTEGERS)]
+    return "\n".join([*(make(unit, type_) for type_ in types for make in (_floats, _row)), _panels(unit, types)])
+
+
+def _floats(unit: VectorUnit, type_: int) -> str:
+    """@o2m_coded_floats_T(header, to, record, from, groups): some groups of steps of a block as floats."""
+    vector, per = f"vector<{unit.lanes}xf32>", 32 // bits_of(type_)
     lines = [
-        *header_word("%zeros", header, 3),
-        *header_word("%same", header, 4),
-        "%no_zeros = arith.constant 0 : i64",
-        "%own = arith.cmpi ne, %zeros, %no_zeros : i64",
-        "%same32 = arith.trunci %same : i64 to i32",
-        "%same_zero = arith.bitcast %same32 : i32 to f32",
-        f"%all_same = vector.broadcast %same_zero : f32 to {vector}",
-        f"%before = arith.constant {4 * unit.columns} : i64",
-        "%zero_bytes = arith.muli %zeros, %before : i64",
-        "%code_bytes = arith.addi %zero_bytes, %before : i64",
-        f"%zero_at = llvm.getelementptr {record}[%zero_bytes] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-        f"%codes = llvm.getelementptr {record}[%code_bytes] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-    ]
-    for half in range(2):
-        lines += [
-            f"%s{half}_at = llvm.getelementptr {record}[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
-            f"%s{half} = llvm.load %s{half}_at {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
-            f"%z{half}_at = llvm.getelementptr %zero_at[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
-            f"%z{half}_own = llvm.load %z{half}_at {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
-            f"%z{half} = arith.select %own, %z{half}_own, %all_same : {vector}",
-        ]
-    return lines
-
-
-def _decoded(unit: VectorUnit, bits: int, place: int, half: int) -> list[str]:
-    """%w = the code at ``place`` in the words %v, less its zero point."""
-    ints, vector = f"vector<{unit.lanes}xi32>", f"vector<{unit.lanes}xf32>"
-    name, value = f"{place}_{half}", f"%v{half}"
-    lines = []
-    if place:
-        lines += [
-            f"%by{name} = arith.constant dense<{place * bits}> : {ints}",
-            f"%r{name} = arith.shrui {value}, %by{name} : {ints}",
-        ]
-        value = f"%r{name}"
-    if place < 32 // bits - 1:
-        lines += [
-            f"%mask{name} = arith.constant dense<{(1 << bits) - 1}> : {ints}",
-            f"%a{name} = arith.andi {value}, %mask{name} : {ints}",
-        ]
-        value = f"%a{name}"
-    return [
-        *lines,
-        f"%f{name} = arith.sitofp {value} : {ints} to {vector}",
-        f"%w{name} = arith.subf %f{name}, %z{half} : {vector}",
-    ]
-
-
-def _words(unit: VectorUnit, group: str) -> list[str]:
-    """%v0 and %v1: the words of group ``group`` of a block's steps."""
-    lines = [f"%gwidth = arith.constant {unit.columns} : i64", f"%gfar = arith.muli {group}, %gwidth : i64"]
-    for half in range(2):
-        lines += [
-            f"%v{half}_from = llvm.getelementptr %codes[%gfar] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
-            f"%v{half}_at = llvm.getelementptr %v{half}_from[{half * unit.lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
-            f"%v{half} = llvm.load %v{half}_at {{alignment = 4 : i64}} : !llvm.ptr -> vector<{unit.lanes}xi32>",
-        ]
-    return lines
-
-
-def _floats(unit: VectorUnit, bits: int) -> str:
-    """@o2m_coded_floats_B(header, to, record, from, groups): some groups of steps of a block as floats."""
-    vector, per = f"vector<{unit.lanes}xf32>", 32 // bits
-    lines = [
-        f"func.func private @o2m_coded_floats_{bits}(%header: !llvm.ptr, %to: !llvm.ptr, %record: !llvm.ptr, %from: i64,"
+        f"func.func private @o2m_coded_floats_{type_}(%header: !llvm.ptr, %to: !llvm.ptr, %record: !llvm.ptr, %from: i64,"
         " %groups: i64) {",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
-        *_record(unit, "%header", "%record"),
+        *read_record(unit, "%header", "%record"),
         "scf.for %g = %none to %groups step %one : i64 {",
         "%here = arith.addi %from, %g : i64",
-        *_words(unit, "%here"),
+        *words_of(unit, type_, "%here"),
         f"%size = arith.constant {per * unit.columns} : i64",
         "%far = arith.muli %g, %size : i64",
         "%into = llvm.getelementptr %to[%far] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
@@ -109,7 +56,7 @@ def _floats(unit: VectorUnit, bits: int) -> str:
         for half in range(2):
             name, cell = f"{place}_{half}", place * unit.columns + half * unit.lanes
             lines += [
-                *_decoded(unit, bits, place, half),
+                *decoded(unit, type_, place, half),
                 f"%x{name} = arith.mulf %w{name}, %s{half} : {vector}",
                 f"%p{name} = llvm.getelementptr %into[{cell}] : (!llvm.ptr) -> !llvm.ptr, f32",
                 f"llvm.store %x{name}, %p{name} {{alignment = 4 : i64}} : {vector}, !llvm.ptr",
@@ -117,13 +64,14 @@ def _floats(unit: VectorUnit, bits: int) -> str:
     return "\n".join([*lines, "}", "return", "}"])
 
 
-def _row(unit: VectorUnit, bits: int) -> str:
-    """@o2m_coded_row_B(header, a, panel, c, columns, add, k): one row times the columns of a panel."""
-    lanes, per = unit.lanes, 32 // bits
-    vector, mask, ints = (f"vector<{lanes}x{kind}>" for kind in ("f32", "i1", "i32"))
+def _row(unit: VectorUnit, type_: int) -> str:
+    """@o2m_coded_row_T(header, a, panel, c, columns, add, k): one row times the columns of a panel."""
+    lanes, bits = unit.lanes, bits_of(type_)
+    per = 32 // bits
+    vector, mask = (f"vector<{lanes}x{kind}>" for kind in ("f32", "i1"))
     four = ", ".join([vector] * 4)
     lines = [
-        f"func.func private @o2m_coded_row_{bits}(%header: !llvm.ptr, %a: !llvm.ptr, %panel: !llvm.ptr, %c: !llvm.ptr,"
+        f"func.func private @o2m_coded_row_{type_}(%header: !llvm.ptr, %a: !llvm.ptr, %panel: !llvm.ptr, %c: !llvm.ptr,"
         " %columns: i64, %add: i1, %k: i64) {",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
@@ -145,14 +93,14 @@ def _row(unit: VectorUnit, bits: int) -> str:
         "}",
         "%all:3 = scf.for %k0 = %none to %k step %block iter_args(%t0 = %start#0, %t1 = %start#1, %record = %panel)"
         f" -> ({vector}, {vector}, !llvm.ptr) : i64 {{",
-        *_record(unit, "%header", "%record"),
+        *read_record(unit, "%header", "%record"),
         "%left = arith.subi %k, %k0 : i64",
         "%steps = arith.minsi %left, %block : i64",
         "%groups = arith.divui %steps, %per : i64",
         "%x = llvm.getelementptr %a[%k0] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
         "%sums:4 = scf.for %g = %none to %groups step %one"
         f" iter_args(%q0 = %zero, %q1 = %zero, %q2 = %zero, %q3 = %zero) -> ({four}) : i64 {{",
-        *_words(unit, "%g"),
+        *words_of(unit, type_, "%g"),
         "%xfar = arith.muli %g, %per : i64",
         "%xg = llvm.getelementptr %x[%xfar] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
     ]
@@ -166,7 +114,7 @@ def _row(unit: VectorUnit, bits: int) -> str:
         for half in range(2):
             name, cell = f"{place}_{half}", 2 * (place % 2) + half
             lines += [
-                *_decoded(unit, bits, place, half),
+                *decoded(unit, type_, place, half),
                 f"%n{name} = math.fma %w{name}, %xv{place}, {held[cell]} : {vector}",
             ]
             held[cell] = f"%n{name}"
@@ -178,23 +126,15 @@ def _row(unit: VectorUnit, bits: int) -> str:
         f"%whole1 = arith.addf %sums#1, %sums#3 : {vector}",
         f"%rest:2 = scf.for %e = %done to %steps step %one iter_args(%u0 = %whole0, %u1 = %whole1)"
         f" -> ({vector}, {vector}) : i64 {{",
-        *_words(unit, "%groups"),
+        *words_of(unit, type_, "%groups"),
         "%ex = llvm.getelementptr %x[%e] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
         "%exs = llvm.load %ex : !llvm.ptr -> f32",
         f"%exv = vector.broadcast %exs : f32 to {vector}",
         "%place = arith.subi %e, %done : i64",
-        f"%bits = arith.constant {bits} : i64",
-        "%by = arith.muli %place, %bits : i64",
-        "%by32 = arith.trunci %by : i64 to i32",
-        f"%byv = vector.broadcast %by32 : i32 to {ints}",
-        f"%emask = arith.constant dense<{(1 << bits) - 1}> : {ints}",
+        *decoded_rest(unit, type_),
     ]
     for half in range(2):
         lines += [
-            f"%er{half} = arith.shrui %v{half}, %byv : {ints}",
-            f"%ea{half} = arith.andi %er{half}, %emask : {ints}",
-            f"%ef{half} = arith.sitofp %ea{half} : {ints} to {vector}",
-            f"%ew{half} = arith.subf %ef{half}, %z{half} : {vector}",
             f"%en{half} = math.fma %ew{half}, %exv, %u{half} : {vector}",
         ]
     lines += [
@@ -212,16 +152,16 @@ def _row(unit: VectorUnit, bits: int) -> str:
     return "\n".join([*lines, "return", "}"])
 
 
-def _by_width(name: str, arguments: str, types: str) -> list[str]:
-    """The call of the function for the codes' width."""
-    lines = ["%width_is = arith.index_cast %bits : i64 to index", "scf.index_switch %width_is"]
-    for bits in _WIDTHS:
-        head = f"case {bits}" if bits != _WIDTHS[-1] else "default"
-        lines += [f"{head} {{", f"func.call @{name}_{bits}({arguments}) : ({types}) -> ()", "scf.yield", "}"]
+def _by_type(known: Sequence[int], name: str, arguments: str, types: str) -> list[str]:
+    """The call of the function for the codes' type."""
+    lines = ["%type_is = arith.index_cast %type : i64 to index", "scf.index_switch %type_is"]
+    for each in known:
+        head = f"case {each}" if each != known[-1] else "default"
+        lines += [f"{head} {{", f"func.call @{name}_{each}({arguments}) : ({types}) -> ()", "scf.yield", "}"]
     return lines
 
 
-def _panels(unit: VectorUnit) -> str:
+def _panels(unit: VectorUnit, known: Sequence[int]) -> str:
     """@o2m_coded_panels(header, a, table, m, b, n, c, add, k): as @o2m_panels_1, of coded columns."""
     panels = ", ".join(["!llvm.ptr", "!llvm.ptr", "i64", "!llvm.ptr", "i64", "!llvm.ptr", "i1", "i64"])
     types = tile_types(1)
@@ -245,6 +185,7 @@ def _panels(unit: VectorUnit) -> str:
     {newline.join(header_word("%block", "%header", 1))}
     {newline.join(header_word("%record_bytes", "%header", 2))}
     {newline.join(header_word("%panel_bytes", "%header", PANEL))}
+    {newline.join(header_word("%type", "%header", _TYPE))}
     %per = arith.divui %word, %bits : i64
     %more_than_one = arith.maxsi %k, %one : i64
     %are_floats = arith.cmpi eq, %bits, %word : i64
@@ -268,7 +209,7 @@ def _panels(unit: VectorUnit) -> str:
             %oc = llvm.load %pc : !llvm.ptr -> i64
             %ai = llvm.getelementptr %a[%oa] : (!llvm.ptr, i64) -> !llvm.ptr, i8
             %ci = llvm.getelementptr %cj[%oc] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-            {newline.join(_by_width("o2m_coded_row", "%header, %ai, %bj, %ci, %columns, %add, %k", row))}
+            {newline.join(_by_type(known, "o2m_coded_row", "%header, %ai, %bj, %ci, %columns, %add, %k", row))}
           }}
         }} else {{
           scf.for %k0 = %none to %more_than_one step %part : i64 {{
@@ -292,7 +233,7 @@ def _panels(unit: VectorUnit) -> str:
               %done = arith.subi %at, %k0 : i64
               %to_far = arith.muli %done, %width : i64
               %to = llvm.getelementptr %buffer[%to_far] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-              {newline.join(_by_width("o2m_coded_floats", "%header, %to, %record, %from, %groups", floats))}
+              {newline.join(_by_type(known, "o2m_coded_floats", "%header, %to, %record, %from, %groups", floats))}
               %next = arith.addi %at, %steps : i64
               scf.yield %next : i64
             }}

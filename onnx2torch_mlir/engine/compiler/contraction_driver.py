@@ -33,10 +33,12 @@ _OF_BATCH = {"%a": "%a_", "%b": "%b_", "%c": "%c_"}
 """The operands of the batch at hand (`_Contract._moved`)."""
 
 
-def functions_for(unit: VectorUnit, kinds: set[Kind], of_rows: set[RowsKind], needed: Set[TileSize]) -> str:
+def functions_for(
+    unit: VectorUnit, kinds: set[Kind], of_rows: set[RowsKind], needed: Set[TileSize], codes: Set[str] = frozenset()
+) -> str:
     """The texts of the functions of ``kinds`` and ``of_rows``, and of what they call, but for tails and the packing of columns.
 
-    ``needed``: the tiles that they need to be fast.
+    ``needed``: the tiles that they need to be fast. ``codes``: what those are that kinds of coded columns read.
     """
     tables = {(kind.rows, kind.tail is not None) for kind in kinds} | {(kind.rows, False) for kind in of_rows}
     texts = [row_tables.rows(count, of_block=of_block) for count, of_block in sorted(tables)]
@@ -45,8 +47,8 @@ def functions_for(unit: VectorUnit, kinds: set[Kind], of_rows: set[RowsKind], ne
     texts += [register_tile.tile(unit, size) for size in sorted(tiles)]
     texts += _panels_for(unit, panels, needed)
     texts += [contraction_rows.function(unit, kind) for kind in sorted(of_rows, key=lambda kind: kind.name)]
-    if any(kind.codes for kind in kinds):
-        texts.append(coded_columns.functions(unit))
+    if codes:
+        texts.append(coded_columns.functions(unit, codes))
     for kind in sorted(kinds, key=lambda kind: kind.name):
         texts += [_Contract(unit, kind).text()]
     return "\n".join(texts)

@@ -15,6 +15,7 @@ from torch_mlir.dialects import arith, func
 from onnx2torch_mlir.engine.compiler import (
     attention,
     attention_code,
+    coded_columns,
     column_packing,
     contraction_driver,
     contraction_tails,
@@ -49,6 +50,8 @@ class _Program:
     with_winograd: bool
     kinds: set[Kind] = field(default_factory=set)
     of_rows: set[RowsKind] = field(default_factory=set)
+    codes: set[str] = field(default_factory=set)
+    """What the columns are that are read as codes."""
     packed_before: set[tuple[int, int]] = field(default_factory=set)
     """Numbers of segments and of dims of batches, of columns that are packed before a loop over rows."""
     winograd: set[Tail | None] = field(default_factory=set)
@@ -108,7 +111,7 @@ def _append(module: ir.Module, program: _Program) -> None:
     packed = {kind.unpacked for kind in program.kinds if not kind.packed} | {count for count, _ in program.packed_before}
     texts = [column_packing.functions_for(unit, count) for count in sorted(packed)]
     texts += [column_packing.functions_for_batches(*key) for key in sorted(program.packed_before)]
-    texts.append(contraction_driver.functions_for(unit, program.kinds, program.of_rows, program.tiles.sizes))
+    texts.append(contraction_driver.functions_for(unit, program.kinds, program.of_rows, program.tiles.sizes, program.codes))
     if program.winograd:
         texts.append(winograd_code.functions_for(unit, program.winograd))
     after = {kind.tail for kind in program.kinds} | program.winograd
@@ -181,6 +184,8 @@ def _emit(
     after, given_to_tail = (None, []) if tail is None else tail_code.build(tail, program.tails, _widths(found, codes=codes))
     kind = Kind(len(found.batches), len(found.rows), len(groups), unpacked, after, codes)
     program.kinds.add(kind)
+    if packing is not None and codes:
+        program.codes.add(program.weights.codes[packing.weight])
     program.tiles.add_blocks(found)
     words: list[ir.Value] = []
     for dim, step in zip(found.batches, batch_steps, strict=True):
@@ -239,5 +244,5 @@ def _packing(found: Contraction, program: _Program) -> Packing | None:
     if column is None or None in batches or None in segments:
         return None
     known = [[pair for pair in pairs if pair is not None] for pairs in (batches, segments)]
-    codes = weight >= program.weights.derived and len(found.merged()) == 1
+    codes = coded_columns.can_be_read(of_host(), program.weights.codes.get(weight, "")) and len(found.merged()) == 1
     return Packing(weight, offset, of_host().columns, known[0], column, known[1], codes=codes)

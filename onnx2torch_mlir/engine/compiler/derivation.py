@@ -1,36 +1,50 @@
-"""Operands of contractions that are dequantized weights become weights of their own, computed when a program is loaded.
+"""Operands of contractions that are computed from weights alone become weights of their own, made when a program is loaded.
 
-So the driver of contractions finds weights, as it does in a program of floats, and packs them once; those that end in a
+Dequantized weights, those of narrow floats that sums of float32 take, and those that are laid out anew (a transposed
+convolution's mirrored kernel). So the driver of contractions finds weights and packs them once; those that end in a
 dequantization stay codes of a few bits in memory (packed_codes.py). How they are computed is written down for derived.py.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler.loop_order import accumulations, iterators
+from onnx2torch_mlir.engine.compiler.borders import value_around
+from onnx2torch_mlir.engine.compiler.loop_order import accumulations, coefficient, iterators, origin
 from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
 from onnx2torch_mlir.engine.derived import OPERATIONS, TYPES, Step
+from onnx2torch_mlir.engine.layout import INTEGERS
 
 _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast")
 _CONVERSIONS = ("arith.sitofp", "arith.uitofp")
 _PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+_MOST_GROWTH = 4
+"""Times the numbers of its weights that one has at most that is only laid out anew; more are repeated as the program runs."""
 
 
-def derive(module: ir.Module, inputs: int) -> list[tuple[list[int], list[Step]]]:
-    """Give @main (on tensors) an argument for each dequantized weight that a contraction multiplies by.
+class Made(NamedTuple):
+    """A weight that is computed from others: its shape, how (derived.py), and which codes it may stay: see `Weights.codes`."""
 
-    ``inputs`` of the arguments are inputs, the others are weights. Returns the shape and the steps of each new argument, in
-    their order.
+    shape: list[int]
+    steps: list[Step]
+    codes: str
+
+
+def derive(module: ir.Module, inputs: int) -> list[Made]:
+    """Give @main (on tensors) an argument for each operand of a contraction that only depends on weights.
+
+    ``inputs`` of the arguments are inputs, the others are weights. What a contraction can read where it lies, a transposed
+    weight for instance, stays. Returns the new arguments, in their order.
     """
     (main,) = functions(module)
     block = main.regions[0].blocks[0]
     arguments = list(block.arguments)
     weights = {value: number for number, value in enumerate(arguments[inputs:])}
-    found: list[tuple[list[int], list[Step]]] = []
+    found: list[Made] = []
     known: dict[ir.Value, ir.Value] = {}
     for operation in list(nested(main)):
         if not _is_contraction(operation):
@@ -39,8 +53,8 @@ def derive(module: ir.Module, inputs: int) -> list[tuple[list[int], list[Step]]]
             value = operation.operands[position]
             if value not in known and _is_static(value.type) and str(ir.RankedTensorType(value.type).element_type) == "f32":
                 trace = _Trace(weights)
-                if trace.of(value) is not None and trace.converts:
-                    found.append((list(ir.RankedTensorType(value.type).shape), trace.steps))
+                if trace.of(value) is not None and trace.pays(value):
+                    found.append(Made(list(ir.RankedTensorType(value.type).shape), trace.steps, trace.codes))
                     known[value] = block.add_argument(value.type, operation.location)
             if value in known:
                 operation.operands[position] = known[value]
@@ -80,8 +94,18 @@ class _Trace:
     weights: dict[ir.Value, int]
     steps: list[Step] = field(default_factory=list)
     known: dict[ir.Value, int] = field(default_factory=dict)
-    converts: bool = False
-    """Whether an integer becomes a float on the way."""
+    codes: str = ""
+    """What becomes a float32 on the way: integers, or floats of a type."""
+    computes: bool = False
+
+    def pays(self, value: ir.Value) -> bool:
+        """Whether ``value`` is worth a weight of its own: it is computed, or laid out as no contraction reads it in place."""
+        if self.computes:
+            return True
+        kinds = {step[0] for step in self.steps}
+        read = [weight for weight in self.weights if weight in self.known]
+        small = _count(value) <= _MOST_GROWTH * max(map(_count, read), default=0)
+        return small and (bool(kinds & {"flip", "pad"}) or kinds >= {"nest", "reshape"})
 
     def of(self, value: ir.Value) -> int | None:
         """The number of the step that makes ``value``; None if it depends on more than weights, or is not understood."""
@@ -108,6 +132,8 @@ class _Trace:
             return None if source is None else ["reshape", source, list(type_.shape)]
         if operation.name == "tensor.extract_slice":
             return self._slice(operation, list(type_.shape))
+        if operation.name == "tensor.pad":
+            return self._pad(operation)
         if operation.name == "linalg.fill":
             value = constant_of(operation.operands[0])
             return None if value is None else ["full", value, _element(type_), list(type_.shape)]
@@ -125,19 +151,33 @@ class _Trace:
         self.steps.append(["slice", source, *places])
         return ["reshape", len(self.steps) - 1, shape]
 
+    def _pad(self, operation: ir.Operation) -> Step | None:
+        around = value_around(operation)
+        number = None if around is None else constant_of(around)
+        if number is None or len(operation.operands) > 1:
+            return None
+        low, high = (list(ir.DenseI64ArrayAttr(operation.attributes[f"static_{side}"])) for side in ("low", "high"))
+        source = self.of(operation.operands[0])
+        return None if source is None else ["pad", source, number, low, high]
+
     def _nest(self, generic: ir.Operation) -> Step | None:
         inputs = _input_count(generic)
         block = generic.regions[0].blocks[0]
         maps = [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]
         if list(block.arguments[inputs].uses):
             return None
-        places = [_places(map_) for map_ in maps]
-        order = places[-1]
-        if None in places or order is None or sorted(order) != list(range(maps[0].n_dims)):
+        read = [_read(value, map_) for value, map_ in zip(generic.operands, maps, strict=True)]
+        order, mirrored = read[-1] or ([], [])
+        if None in read or mirrored or sorted(order) != list(range(maps[0].n_dims)):
             return None
+        places = [each[0] for each in read if each is not None]
         operands = [self._operand(value) for value in list(generic.operands)[:inputs]]
         if None in operands:
             return None
+        for position, each in enumerate(read[:inputs]):
+            if each is not None and each[1]:
+                self.steps.append(["flip", operands[position], each[1]])
+                operands[position] = len(self.steps) - 1
         sizes = ir.RankedTensorType(generic.results[0].type).shape
         shape = [sizes[order.index(dim)] for dim in range(maps[0].n_dims)]
         body = self._body(block, inputs)
@@ -172,7 +212,10 @@ class _Trace:
             if operation.name in _CONVERSIONS:
                 if str(result.type) != "f32":
                     return None
-                self.converts = True
+                self.codes = INTEGERS
+            elif operation.name == "arith.extf" and str(result.type) == "f32" and not self.codes:
+                self.codes = str(operation.operands[0].type)
+            self.computes = True
             body.append([operation.name, [numbers[v] for v in operation.operands], str(result.type), detail])
             numbers[result] = inputs + len(body) - 1
         if not self._known(numbers, body, terminator.operands, inputs):
@@ -194,22 +237,29 @@ class _Trace:
         return True
 
 
+def _count(value: ir.Value) -> int:
+    return math.prod(ir.RankedTensorType(value.type).shape)
+
+
 def _element(type_: ir.Type) -> str:
     return str(ir.RankedTensorType(type_).element_type)
 
 
-def _places(map_: ir.AffineMap) -> list[int] | None:
-    """The loop of each axis, -1 where it stays at 0; None for other maps."""
-    places = []
-    for expression in map_.results:
-        if isinstance(expression, ir.AffineDimExpr):
-            places.append(expression.position)
-        elif isinstance(expression, ir.AffineConstantExpr) and expression.value == 0:
-            places.append(-1)
-        else:
+def _read(value: ir.Value, map_: ir.AffineMap) -> tuple[list[int], list[int]] | None:
+    """The loop of each axis of an operand, -1 where it stays at 0, and the axes read backwards; None for other maps."""
+    sizes = list(ir.RankedTensorType(value.type).shape) if isinstance(value.type, ir.RankedTensorType) else []
+    places: list[int] = []
+    mirrored: list[int] = []
+    for axis, expression in enumerate(map_.results):
+        factors = {dim: coefficient(expression, dim) for dim in range(map_.n_dims)}
+        moving = {dim: factor for dim, factor in factors.items() if factor != 0}
+        dim, factor = next(iter(moving.items()), (-1, 0))
+        if len(moving) > 1 or (factor, origin(expression)) not in ((0, 0), (1, 0), (-1, sizes[axis] - 1)):
             return None
-    moving = [place for place in places if place >= 0]
-    return places if len(set(moving)) == len(moving) else None
+        places.append(dim)
+        mirrored += [axis] if factor == -1 else []
+    moved = [place for place in places if place >= 0]
+    return (places, mirrored) if len(set(moved)) == len(moved) else None
 
 
 def _detail(operation: ir.Operation) -> Any:

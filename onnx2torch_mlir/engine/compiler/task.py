@@ -48,6 +48,7 @@ from onnx2torch_mlir.engine.compiler import (
     truth_values,
     turns,
     vector_math,
+    wide_operands,
     windows,
 )
 from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol
@@ -144,8 +145,11 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
     if names != ["main"]:
         raise refuse("O2M-M001", f"the module holds the functions {names}; it has to hold @main and what inlines into it")
     times.stage("simplify")
-    with passes.findings_of("derived weights", diagnostics):
-        derived = derivation.derive(module, options.inputs) if options.enabled("contractions") else []
+    with passes.findings_of("operands of contractions", diagnostics):
+        derived: list[derivation.Made] = []
+        if options.enabled("contractions"):
+            wide_operands.widen(module, options.inputs)
+            derived = derivation.derive(module, options.inputs)
     with passes.findings_of("fusion", diagnostics):
         if options.enabled("channels_last"):
             channels_last.carry(module)
@@ -186,7 +190,7 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
             vector_math.expand(module)
     times.stage("legalize")
     with passes.findings_of("loop nests", diagnostics):
-        weights = arguments.weights_of(module, places, options.inputs, len(derived))
+        weights = arguments.weights_of(module, places, options.inputs, [made.codes for made in derived])
         constant_arguments.give(module)
         marks = profiling.mark(module) if options.profile else None
         tails = contraction_tails.Tails(module)
@@ -215,8 +219,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
     times.stage("loops")
     read = arguments.words_read(module)
     made = [
-        (shape, read is None or place in read, steps)
-        for (shape, steps), place in zip(derived, places[len(places) - 1 - len(derived) : -1], strict=True)
+        (one.shape, read is None or place in read, one.steps)
+        for one, place in zip(derived, places[len(places) - 1 - len(derived) : -1], strict=True)
     ]
     own = places[options.inputs : len(places) - 1 - len(derived)]
     plain = [number for number, place in enumerate(own) if read is None or place in read]

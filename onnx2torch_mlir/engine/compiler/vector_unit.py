@@ -27,6 +27,8 @@ class VectorUnit:
     largest_byte: int = 0
     has_matrices: bool = False
     """Whether there is a unit for products of matrices of bytes (AMX)."""
+    widens_halves: bool = False
+    """Whether an instruction makes float32 of float16."""
     fetches_ahead: bool = False
     """Whether what is read in order is in the first-level cache in time unasked, so that to ask for it only costs time."""
 
@@ -60,9 +62,10 @@ def _of(host: str) -> VectorUnit:
         has_words = "+avx512bw" in features
         has_dots = "+avx512vnni" in features
         has_matrices = has_dots and {"+amx-tile", "+amx-int8"} <= features
-        return VectorUnit(16, 32, has_words, _largest_byte(has_words, has_dots), has_matrices, by_itself)
+        return VectorUnit(16, 32, has_words, _largest_byte(has_words, has_dots), has_matrices, True, by_itself)
     if {"+avx2", "+fma"} <= features:
-        return VectorUnit(8, 16, True, _largest_byte(True, "+avxvnni" in features), fetches_ahead=by_itself)
+        largest = _largest_byte(True, "+avxvnni" in features)
+        return VectorUnit(8, 16, True, largest, widens_halves="+f16c" in features, fetches_ahead=by_itself)
     return VectorUnit(4, 16, "+sse2" in features, _largest_byte("+ssse3" in features, False))
 
 

@@ -1,0 +1,130 @@
+"""What packed codes (packed_codes.py) are as floats, in registers: integers less their zero points, or floats of 16 bits."""
+
+from __future__ import annotations
+
+from onnx2torch_mlir.engine.compiler.code_text import header_word
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+from onnx2torch_mlir.engine.layout import FLOAT_CODES
+
+_HALF = 16
+
+
+def bits_of(type_: int) -> int:
+    """How many bits a code of a type has, whose number is that of `layout.CODES_HEADER`."""
+    return _HALF if type_ in FLOAT_CODES.values() else type_
+
+
+def read_record(unit: VectorUnit, header: str, place: str) -> list[str]:
+    """Of the record of a block at ``place``: %s0, %s1 (scales), %z0, %z1 (zero points), and %codes."""
+    lanes, vector = unit.lanes, f"vector<{unit.lanes}xf32>"
+    lines = [
+        *header_word("%zeros", header, 3),
+        *header_word("%same", header, 4),
+        "%no_zeros = arith.constant 0 : i64",
+        "%own = arith.cmpi ne, %zeros, %no_zeros : i64",
+        "%same32 = arith.trunci %same : i64 to i32",
+        "%same_zero = arith.bitcast %same32 : i32 to f32",
+        f"%all_same = vector.broadcast %same_zero : f32 to {vector}",
+        f"%before = arith.constant {4 * unit.columns} : i64",
+        "%zero_bytes = arith.muli %zeros, %before : i64",
+        "%code_bytes = arith.addi %zero_bytes, %before : i64",
+        f"%zero_at = llvm.getelementptr {place}[%zero_bytes] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        f"%codes = llvm.getelementptr {place}[%code_bytes] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+    ]
+    for half in range(2):
+        lines += [
+            f"%s{half}_at = llvm.getelementptr {place}[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
+            f"%s{half} = llvm.load %s{half}_at {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
+            f"%z{half}_at = llvm.getelementptr %zero_at[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
+            f"%z{half}_own = llvm.load %z{half}_at {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
+            f"%z{half} = arith.select %own, %z{half}_own, %all_same : {vector}",
+        ]
+    return lines
+
+
+def words_of(unit: VectorUnit, type_: int, group: str) -> list[str]:
+    """%v0 and %v1: the words of group ``group`` of a block's steps; of floats %group, where they are, step by step."""
+    lines = [f"%gwidth = arith.constant {unit.columns} : i64", f"%gfar = arith.muli {group}, %gwidth : i64"]
+    if bits_of(type_) == _HALF:
+        return [*lines, "%group = llvm.getelementptr %codes[%gfar] : (!llvm.ptr, i64) -> !llvm.ptr, i32"]
+    for half in range(2):
+        lines += [
+            f"%v{half}_from = llvm.getelementptr %codes[%gfar] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
+            f"%v{half}_at = llvm.getelementptr %v{half}_from[{half * unit.lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
+            f"%v{half} = llvm.load %v{half}_at {{alignment = 4 : i64}} : !llvm.ptr -> vector<{unit.lanes}xi32>",
+        ]
+    return lines
+
+
+def decoded(unit: VectorUnit, type_: int, place: int, half: int) -> list[str]:
+    """%w = the code at ``place`` in the words %v, less its zero point."""
+    ints, vector, bits = f"vector<{unit.lanes}xi32>", f"vector<{unit.lanes}xf32>", bits_of(type_)
+    name, value = f"{place}_{half}", f"%v{half}"
+    if bits == _HALF:
+        return _widened(unit, type_, f"%w{name}", "%group", place * unit.columns + half * unit.lanes)
+    lines = []
+    if place:
+        lines += [
+            f"%by{name} = arith.constant dense<{place * bits}> : {ints}",
+            f"%r{name} = arith.shrui {value}, %by{name} : {ints}",
+        ]
+        value = f"%r{name}"
+    if place < 32 // bits - 1:
+        lines += [
+            f"%mask{name} = arith.constant dense<{(1 << bits) - 1}> : {ints}",
+            f"%a{name} = arith.andi {value}, %mask{name} : {ints}",
+        ]
+        value = f"%a{name}"
+    return [
+        *lines,
+        f"%f{name} = arith.sitofp {value} : {ints} to {vector}",
+        f"%w{name} = arith.subf %f{name}, %z{half} : {vector}",
+    ]
+
+
+def decoded_rest(unit: VectorUnit, type_: int) -> list[str]:
+    """%ew0 and %ew1 = the codes at %place in the last words, less their zero points."""
+    ints, vector, bits = f"vector<{unit.lanes}xi32>", f"vector<{unit.lanes}xf32>", bits_of(type_)
+    if bits == _HALF:
+        lines = [
+            "%skipped = arith.muli %place, %gwidth : i64",
+            "%here = llvm.getelementptr %group[%skipped] : (!llvm.ptr, i64) -> !llvm.ptr, i16",
+        ]
+        for half in range(2):
+            lines += _widened(unit, type_, f"%ew{half}", "%here", half * unit.lanes)
+        return lines
+    lines = [
+        f"%bits = arith.constant {bits} : i64",
+        "%by = arith.muli %place, %bits : i64",
+        "%by32 = arith.trunci %by : i64 to i32",
+        f"%byv = vector.broadcast %by32 : i32 to {ints}",
+        f"%emask = arith.constant dense<{(1 << bits) - 1}> : {ints}",
+    ]
+    for half in range(2):
+        lines += [
+            f"%er{half} = arith.shrui %v{half}, %byv : {ints}",
+            f"%ea{half} = arith.andi %er{half}, %emask : {ints}",
+            f"%ef{half} = arith.sitofp %ea{half} : {ints} to {vector}",
+            f"%ew{half} = arith.subf %ef{half}, %z{half} : {vector}",
+        ]
+    return lines
+
+
+def _widened(unit: VectorUnit, type_: int, name: str, group: str, place: int) -> list[str]:
+    """``name`` = the floats of 16 bits from number ``place`` of the group at ``group`` on."""
+    ints, vector, halves, narrow = (f"vector<{unit.lanes}x{kind}>" for kind in ("i32", "f32", "i16", "f16"))
+    lines = [f"{name}_at = llvm.getelementptr {group}[{place}] : (!llvm.ptr) -> !llvm.ptr, i16"]
+    if type_ == FLOAT_CODES["bf16"]:
+        return [
+            *lines,
+            f"{name}_half = llvm.load {name}_at {{alignment = 2 : i64}} : !llvm.ptr -> {halves}",
+            f"{name}_low = arith.extui {name}_half : {halves} to {ints}",
+            f"{name}_by = arith.constant dense<{_HALF}> : {ints}",
+            f"{name}_high = arith.shli {name}_low, {name}_by : {ints}",
+            f"{name} = arith.bitcast {name}_high : {ints} to {vector}",
+        ]
+    return [
+        *lines,
+        f"{name}_half = llvm.load {name}_at {{alignment = 2 : i64}} : !llvm.ptr -> {narrow}",
+        f"{name} = arith.extf {name}_half : {narrow} to {vector}",
+    ]

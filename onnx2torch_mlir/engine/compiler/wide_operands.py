@@ -1,0 +1,146 @@
+"""Contractions of 16-bit floats get operands of float32, the type of their sums, so that they are contractions as any other.
+
+Their nests widen both factors of each product. An operand is widened before instead: a weight when the program is loaded
+(derivation.py), another by a nest of its own, which fusion makes part of what computes the operand. Products of few
+rows without a weight are bound by memory and stay as they are.
+"""
+
+from __future__ import annotations
+
+import math
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg, tensor
+
+from onnx2torch_mlir.engine.compiler.borders import value_around
+from onnx2torch_mlir.engine.compiler.dim_orders import loops_of
+from onnx2torch_mlir.engine.compiler.extents import Equal, index, loop_lengths
+from onnx2torch_mlir.engine.compiler.loop_order import iterators
+from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
+from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
+
+_FEW_ROWS = 4
+_MOVES = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast", "tensor.extract_slice", "tensor.pad", "linalg.generic")
+_BODY = ["arith.mulf", "arith.addf", "linalg.yield"]
+
+
+def widen(module: ir.Module, inputs: int) -> None:
+    """Rewrite the contractions in @main (on tensors) whose bodies widen what they multiply.
+
+    ``inputs`` of the arguments are inputs, the others are weights.
+    """
+    (main,) = functions(module)
+    weights = set(list(main.regions[0].blocks[0].arguments)[inputs:])
+    known: dict[ir.Value, ir.Value] = {}
+    for operation in list(nested(main)):
+        if operation.name != "linalg.generic" or len(operation.operands) != 3 or not _widens(operation):
+            continue
+        if any(_source(value) in weights for value in list(operation.operands)[:2]) or _is_large(operation):
+            _rewrite(operation, known)
+
+
+def _source(value: ir.Value) -> ir.Value:
+    """What is only moved, on the way to ``value``."""
+    while (made := made_by(value)) is not None and made.name in _MOVES:
+        if made.name == "linalg.generic" and (len(made.operands) != 2 or len(list(made.regions[0].blocks[0].operations)) > 1):
+            return value
+        value = made.operands[0]
+    return value
+
+
+def _widens(generic: ir.Operation) -> bool:
+    """Whether the body is a sum of float32 products of numbers that it widens, at least one of them."""
+    operations = [operation.operation for operation in generic.regions[0].blocks[0].operations]
+    extensions = [operation for operation in operations if operation.name == "arith.extf"]
+    rest = [operation for operation in operations if operation.name != "arith.extf"]
+    if not extensions or [operation.name for operation in rest] != _BODY or len(generic.results) != 1:
+        return False
+    return all(isinstance(operation.results[0].type, ir.F32Type) for operation in (*extensions, *rest[:2]))
+
+
+def _is_large(generic: ir.Operation) -> bool:
+    """Whether both sides have more than a few rows, or not all is known."""
+    maps = indexing_maps(generic)
+    operands = [(value, list(map_.results)) for value, map_ in zip(generic.operands, maps, strict=True)]
+    lengths = loop_lengths(operands, maps[0].n_dims, Equal())
+    sides = [{dim for loops in loops_of(map_) for dim in loops} for map_ in maps[:2]]
+    for one, other in (sides, sides[::-1]):
+        rows = [lengths[dim] for dim, summed in enumerate(iterators(generic)) if not summed and dim in one - other]
+        known = [length for length in rows if isinstance(length, int)]
+        if len(known) == len(rows) and math.prod(known) < _FEW_ROWS:
+            return False
+    return True
+
+
+def _rewrite(generic: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
+    maps = indexing_maps(generic)
+    with ir.InsertionPoint(generic), generic.location:
+        inputs = [_widened(value, known) for value in list(generic.operands)[:2]]
+        made = linalg.GenericOp(
+            [generic.results[0].type],
+            inputs,
+            [generic.operands[2]],
+            ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps]),
+            generic.attributes["iterator_types"],
+        )
+        wide = made.regions[0].blocks.append(*[ir.F32Type.get()] * 3)
+        with ir.InsertionPoint(wide):
+            x, y, total = wide.arguments
+            linalg.YieldOp([arith.AddFOp(total, arith.MulFOp(x, y).result).result])
+    generic.results[0].replace_all_uses_with(made.results[0])
+    generic.erase()
+
+
+def _widened(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
+    """A tensor of float32 with the numbers of ``value``; padding is done afterwards."""
+    type_ = ir.RankedTensorType(value.type)
+    if isinstance(type_.element_type, ir.F32Type):
+        return value
+    if value not in known:
+        pad = made_by(value, "tensor.pad")
+        around = None if pad is None else value_around(pad)
+        number = None if around is None else constant_of(around)
+        if pad is not None and number is not None:
+            source = _widened(pad.operands[0], known)
+            with ir.InsertionPoint(pad), pad.location:
+                known[value] = _padded(pad, source, number)
+        else:
+            with _after(value), ir.Location.unknown() if isinstance(value.owner, ir.Block) else value.owner.location:
+                known[value] = _nest(value, type_)
+    return known[value]
+
+
+def _after(value: ir.Value) -> ir.InsertionPoint:
+    """The first place where a value may be used."""
+    if isinstance(value.owner, ir.Block):
+        return ir.InsertionPoint.at_block_begin(value.owner)
+    return ir.InsertionPoint.after(value.owner)
+
+
+def _nest(value: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
+    """The nest that widens each element, at the insertion point."""
+    wide = ir.RankedTensorType.get(type_.shape, ir.F32Type.get())
+    sizes = [tensor.DimOp(value, index(axis)).result for axis in range(type_.rank) if type_.is_dynamic_dim(axis)]
+    same = ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
+    kinds = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * type_.rank)
+    out = ir.Operation.create("tensor.empty", [wide], sizes).results[0]
+    made = linalg.GenericOp([wide], [value], [out], ir.ArrayAttr.get([same, same]), kinds)
+    block = made.regions[0].blocks.append(type_.element_type, ir.F32Type.get())
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([arith.ExtFOp(ir.F32Type.get(), block.arguments[0]).result])
+    result: ir.Value = made.results[0]
+    return result
+
+
+def _padded(pad: ir.Operation, source: ir.Value, number: float) -> ir.Value:
+    """What ``pad`` does, of float32."""
+    f32 = ir.F32Type.get()
+    shape = ir.RankedTensorType(pad.results[0].type).shape
+    around = arith.ConstantOp(f32, ir.FloatAttr.get(f32, number)).result
+    attributes = {name: pad.attributes[name] for name in ("static_low", "static_high", "operandSegmentSizes")}
+    operands = [source, *list(pad.operands)[1:]]
+    made = ir.Operation.create("tensor.pad", [ir.RankedTensorType.get(shape, f32)], operands, attributes, regions=1)
+    block = made.regions[0].blocks.append(*[ir.IndexType.get()] * len(shape))
+    with ir.InsertionPoint(block):
+        tensor.YieldOp(around)
+    return made.results[0]
