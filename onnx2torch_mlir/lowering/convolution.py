@@ -2,7 +2,7 @@
 
 A transposed convolution is the convolution of the input spread out by zeros with the mirrored kernel; where it has a stride
 and no dilation, one without those zeros, of which every place gives a stride's worth of results (`_interleaved`).
-Depthwise convolutions have no channel loops besides the group's.
+Depthwise convolutions have no channel loops besides the group's; those with a few results for each channel read it as often.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from onnx2torch_mlir.lowering.builder import MapEntry
 from onnx2torch_mlir.lowering.context import Context
 from onnx2torch_mlir.lowering.contraction import multiply_add
 from onnx2torch_mlir.lowering.dtypes import op_math
-from onnx2torch_mlir.lowering.movement import transpose
+from onnx2torch_mlir.lowering.movement import broadcast, transpose
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.pointwise import convert, pointwise
 from onnx2torch_mlir.lowering.registry import rule
 from onnx2torch_mlir.lowering.shapes import reshape
 from onnx2torch_mlir.lowering.slicing import crop_and_pad, insert_slice, pad
 from onnx2torch_mlir.lowering.windows import spread, window_entry
+
+_FEW_RESULTS = 8
+"""Of one channel: as many as are hardly worth a product of matrices."""
 
 
 @rule("aten.convolution.default")
@@ -209,6 +212,13 @@ def channels_swapped(ctx: Context, weight: Operand, groups: int) -> Operand:
     return reshape(ctx, swapped, [to_dim(f * groups), per_group, *kernel])
 
 
+def _repeated(ctx: Context, x: Operand, count: int) -> Operand:
+    """[N, C, *S] with each channel ``count`` times, one after the other."""
+    n, c, *sizes = x.shape
+    wide = broadcast(ctx, reshape(ctx, x, [n, c, 1, *sizes]), [n, c, count, *sizes])
+    return reshape(ctx, wide, [n, to_dim(c * count), *sizes])
+
+
 def _correlate(
     ctx: Context,
     x: Operand,
@@ -223,6 +233,8 @@ def _correlate(
     n, f, *sizes = out.shape
     kernel = weight.shape[2:]
     per_f, per_c = floor_div(f, groups), weight.shape[1]
+    if groups > 1 and per_c == 1 and isinstance(per_f, int) and 1 < per_f <= _FEW_RESULTS:
+        x, groups, per_f = _repeated(ctx, x, per_f), groups * per_f, 1
     depthwise = groups > 1 and per_f == 1 and per_c == 1
     if depthwise:
         shapes = x.shape, (groups, *kernel), out.shape
