@@ -126,20 +126,15 @@ def filled_up(g: ProgramBuilder, past: Value | None, new: Value, lengths: Length
     if past is None:
         return new
     check(g, past, new)
-    batch, held = past.shape[0], past.shape[2]
-    old = g.pad(past, [0] * 4, [0, 0, to_dim(room - held), 0])
-    place = g.unsqueeze(g.arange(0, room), 0)
-    steps = new.shape[2]
+    held, steps = past.shape[2], new.shape[2]
     before = g.unsqueeze(lengths.total if steps == 0 else lengths.past, 1)
-    is_old = _each_place(g, g.binary("lt", place, before))
+    if not shared:
+        past = g.where(_each_place(g, g.binary("lt", g.unsqueeze(g.arange(0, held), 0), before)), past, 0)
+    old = g.pad(past, [0] * 4, [0, 0, to_dim(room - held), 0])
     if steps == 0:
-        return g.where(is_old, old, 0)
-    ahead = g.sub(place, before)
-    index = g.minimum(g.maximum(ahead, 0), g.size_value(to_dim(steps - 1)))
-    row = g.unsqueeze(g.arange(0, batch), 1)
-    moved = g.permute(g.call("aten.index.Tensor", g.permute(new, [0, 2, 1, 3]), [row, index]), [0, 2, 1, 3])
-    is_new = _each_place(g, g.binary("lt", ahead, g.size_value(steps)))
-    return g.where(is_old, old, g.where(is_new, moved, old if shared else 0))
+        return old
+    places = _each_place(g, g.add(before, g.unsqueeze(g.arange(0, steps), 0)))
+    return g.call("aten.scatter.src", old, 2, g.expand(places, list(new.shape)), new)
 
 
 def _each_place(g: ProgramBuilder, flags: Value) -> Value:
