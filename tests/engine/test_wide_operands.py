@@ -12,6 +12,7 @@ from onnx2torch_mlir.engine.layout import CODES_HEADER, FLOAT_CODES, Packing
 from onnx2torch_mlir.engine.options import Options
 from onnx2torch_mlir.engine.packed_weights import prepared
 from tests.engine.programs import MLIR, NUMPY, N, lowered, tensor
+from tests.engine.test_ahead_of_time import compiled, needs_compiler
 
 F = torch.float32
 NARROW = {"f16": torch.float16, "bf16": torch.bfloat16}
@@ -108,6 +109,17 @@ def test_an_infinity_of_a_row_meets_its_own_steps_only(name):
         found = program.run([x[:rows]])[0].astype(np.float32)
         assert np.isinf(found[1]).all()
         assert np.isfinite(np.delete(found, 1, 0)).all()
+
+
+@needs_compiler
+def test_for_c_programs(tmp_path):
+    weight = numbers(torch.float16, 33, 20)
+    body = product(torch.float16, (N, 33), (33, 20), (N, 20))
+    made = lowered(body, [(torch.float16, (N, 33))], [(torch.float16, (N, 20))], [(weight, torch.float16, (33, 20))])
+    model, peer = compiled(made, tmp_path / "out", 1), engine.compile(made)
+    for rows in (1, 5):
+        x = numbers(torch.float16, rows, 33)
+        np.testing.assert_array_equal(model.run([x])[0], peer.run([x])[0])
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 50])
