@@ -153,6 +153,17 @@ def magnitude(x: Scalar) -> Scalar:
     return emit("math.absf", x)
 
 
+def square_root(x: Scalar) -> Scalar:
+    """The square root; NaN of what is negative."""
+    return emit("math.sqrt", x)
+
+
+def signed(x: Scalar, sign: Scalar) -> Scalar:
+    """``x``, which is not negative, with the sign of ``sign``; both are f32, or f64."""
+    highest = -(2 ** (ir.FloatType(x.type).width - 1))
+    return float_of_bits(x.bits() | (sign.bits() & highest))
+
+
 def clamped(x: Scalar, low: float | None, high: float | None) -> Scalar:
     """x within the bounds; NaN stays."""
     if low is not None:

@@ -3,7 +3,8 @@
 Each is a reduction of the argument to a short interval and a minimax polynomial there (Remez exchange, the coefficients
 rounded to f32 one after the other, the rest fitted again). Results differ from the correctly rounded ones by at most 2 units
 in the last place, erf's by 2.4, over the whole range, denormals included; NaN, infinities, zeros and their signs, overflow and
-the functions' edges are exact. f16 and bf16 come here as f32. f64 stays with the C library.
+the functions' edges are exact. f16 and bf16 come here as f32. f64 stays with the C library. Sines and their inverses are in
+vector_angles.py.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 
 from torch_mlir import ir
 
+from onnx2torch_mlir.engine.compiler import vector_angles
 from onnx2torch_mlir.engine.compiler.scalar_code import (
     Scalar,
     clamped,
@@ -24,6 +26,7 @@ from onnx2torch_mlir.engine.compiler.scalar_code import (
     magnitude,
     polynomial,
     select,
+    signed,
 )
 from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
 from onnx2torch_mlir.hints import NOT_POSITIVE
@@ -114,11 +117,6 @@ def _scaled(x: Scalar, places: Scalar) -> Scalar:
     overflows, or rounds to a denormal."""
     half = places >> 1
     return x * _power_of_2(half) * _power_of_2(places - half)
-
-
-def _signed(x: Scalar, sign: Scalar) -> Scalar:
-    """``x``, which is not negative, with the sign of ``sign``."""
-    return float_of_bits(x.bits() | (sign.bits() & -(2**31)))
 
 
 def exp(x: Scalar) -> Scalar:
@@ -236,7 +234,7 @@ def tanh(x: Scalar) -> Scalar:
     r = fma(n, _LN2_LOW, fma(n, _LN2_HIGH, twice))
     power = _power_of_2(shifted.bits())
     grown = fma(power, fma(r * r, polynomial(r, _EXPM1), r), power - 1.0)
-    return _signed(grown / (grown + 2.0), x)
+    return signed(grown / (grown + 2.0), x)
 
 
 def sigmoid(x: Scalar) -> Scalar:
@@ -258,7 +256,7 @@ def erf(x: Scalar) -> Scalar:
     shifted = (_ROUND + 127) - q
     r = (_ROUND + 127) - shifted - q
     power = _power_of_2(shifted.bits())
-    return _signed(fma(power * r, polynomial(r, [-c for c in _EXP2]), 1.0 - power), x)
+    return signed(fma(power * r, polynomial(r, [-c for c in _EXP2]), 1.0 - power), x)
 
 
 FUNCTIONS: dict[str, Callable[..., Scalar]] = {
@@ -271,5 +269,6 @@ FUNCTIONS: dict[str, Callable[..., Scalar]] = {
     "math.log1p": log1p,
     "math.log2": log2,
     "math.tanh": tanh,
+    **vector_angles.FUNCTIONS,
 }
-"""The operations that are expanded, by name."""
+"""The operations on f32 that are expanded, by name."""
