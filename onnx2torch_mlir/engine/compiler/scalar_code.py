@@ -182,6 +182,19 @@ def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
     return value
 
 
+def power_of_2(places: Scalar) -> Scalar:
+    """2 to the number that the lowest bits of an i32 hold, 127 added to it, as f32; it is 0 for -127. Of an i64, as f64, 1023
+    is added."""
+    return float_of_bits(places << (52 if ir.IntegerType(places.type).width == 64 else 23))
+
+
+def scaled(x: Scalar, places: Scalar) -> Scalar:
+    """x times 2 to the number in the lowest bits of ``places``, 254 (of f64, 2046) added to it; in two steps, so that only the
+    last one overflows, or rounds to a denormal."""
+    half = places >> 1
+    return x * power_of_2(half) * power_of_2(places - half)
+
+
 def float_bits(number: float) -> int:
     """The bits of a number as f32."""
     return int(struct.unpack("<I", struct.pack("<f", number))[0])

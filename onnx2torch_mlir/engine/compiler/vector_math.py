@@ -3,8 +3,8 @@
 Each is a reduction of the argument to a short interval and a minimax polynomial there (Remez exchange, the coefficients
 rounded to f32 one after the other, the rest fitted again). Results differ from the correctly rounded ones by at most 2 units
 in the last place, erf's by 2.4, over the whole range, denormals included; NaN, infinities, zeros and their signs, overflow and
-the functions' edges are exact. f16 and bf16 come here as f32. f64 stays with the C library. Sines and their inverses are in
-vector_angles.py.
+the functions' edges are exact. f16 and bf16 come here as f32. Sines and their inverses are in vector_angles.py, f64 and what is
+computed by way of it in vector_doubles.py; other functions of f64 stay with the C library.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler import vector_angles
+from onnx2torch_mlir.engine.compiler import vector_angles, vector_doubles
 from onnx2torch_mlir.engine.compiler.scalar_code import (
     Scalar,
     clamped,
@@ -25,6 +25,8 @@ from onnx2torch_mlir.engine.compiler.scalar_code import (
     fma,
     magnitude,
     polynomial,
+    power_of_2,
+    scaled,
     select,
     signed,
 )
@@ -66,14 +68,16 @@ _ERFC = (
 
 
 def expand(module: ir.Module) -> None:
-    """Replace the functions of `FUNCTIONS` on f32 by their expansions."""
+    """Replace the functions of `FUNCTIONS` on f32, and those of vector_doubles.py on f64, by their expansions."""
+    tables = {ir.F32Type.get(): FUNCTIONS, ir.F64Type.get(): vector_doubles.FUNCTIONS}
     for function in functions(module):
         _expand_sigmoids(function)
         for operation in list(nested(function)):
-            expansion = FUNCTIONS.get(operation.name)
-            if expansion is None or not isinstance(operation.results[0].type, ir.F32Type):
+            table = tables.get(operation.results[0].type, {}) if len(operation.results) == 1 else {}
+            expansion = table.get(operation.name)
+            if expansion is None:
                 continue
-            if operation.name == "math.exp" and NOT_POSITIVE in operation.attributes:
+            if expansion is exp and NOT_POSITIVE in operation.attributes:
                 expansion = exp_at_most_1
             with ir.InsertionPoint(operation), operation.location:
                 result = expansion(*(Scalar(operand) for operand in operation.operands))
@@ -107,25 +111,13 @@ def _operands_of(value: ir.Value, name: str) -> list[ir.Value]:
     return [] if made is None else list(made.operands)
 
 
-def _power_of_2(places: Scalar) -> Scalar:
-    """2 to the number that the lowest bits of an i32 hold, 127 added to it; it is 0 for -127."""
-    return float_of_bits(places << 23)
-
-
-def _scaled(x: Scalar, places: Scalar) -> Scalar:
-    """x times 2 to the number in the lowest bits of ``places``, 254 added to it; in two steps, so that only the last one
-    overflows, or rounds to a denormal."""
-    half = places >> 1
-    return x * _power_of_2(half) * _power_of_2(places - half)
-
-
 def exp(x: Scalar) -> Scalar:
     """e to the x."""
     x = clamped(x, -104.0, 89.0)
     shifted = fma(x, _LOG2_E, _ROUND + 254)
     n = shifted - (_ROUND + 254)
     r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
-    return _scaled(fma(fma(polynomial(r, _EXP), r, 1.0), r, 1.0), shifted.bits())
+    return scaled(fma(fma(polynomial(r, _EXP), r, 1.0), r, 1.0), shifted.bits())
 
 
 def exp_at_most_1(x: Scalar) -> Scalar:
@@ -134,7 +126,7 @@ def exp_at_most_1(x: Scalar) -> Scalar:
     shifted = fma(x, _LOG2_E, _ROUND + 127)
     n = shifted - (_ROUND + 127)
     r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
-    return fma(fma(polynomial(r, _EXP), r, 1.0), r, 1.0) * _power_of_2(shifted.bits())
+    return fma(fma(polynomial(r, _EXP), r, 1.0), r, 1.0) * power_of_2(shifted.bits())
 
 
 def exp2(x: Scalar) -> Scalar:
@@ -142,7 +134,7 @@ def exp2(x: Scalar) -> Scalar:
     x = clamped(x, -151.0, 129.0)
     shifted = x + (_ROUND + 254)
     r = x - (shifted - (_ROUND + 254))
-    return _scaled(fma(polynomial(r, _EXP2), r, 1.0), shifted.bits())
+    return scaled(fma(polynomial(r, _EXP2), r, 1.0), shifted.bits())
 
 
 def expm1(x: Scalar) -> Scalar:
@@ -152,7 +144,7 @@ def expm1(x: Scalar) -> Scalar:
     n = shifted - (_ROUND + 126)
     r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, near))
     grown = fma(r * r, polynomial(r, _EXPM1), r)
-    half = _power_of_2(shifted.bits())
+    half = power_of_2(shifted.bits())
     return select(magnitude(x) < 2.0**-26, x, fma(half, grown, half - 0.5) * 2.0)
 
 
@@ -219,7 +211,7 @@ def log1p(x: Scalar) -> Scalar:
     lost = (1.0 - (u - back)) + (x - back)
     e, m = _mantissa(u)
     # In two factors, because 2**-128 is none; where e is that large, nothing was lost.
-    f = fma(lost * 0.5, _power_of_2(128 - e), m - 1.0)
+    f = fma(lost * 0.5, power_of_2(128 - e), m - 1.0)
     n = converted("arith.sitofp", e, x.type)
     result = fma(n, _LN2_HIGH, fma(n, _LN2_LOW, _log_tail(f)) + f)
     edged = _log_or_edge(result, x, -1.0)
@@ -232,7 +224,7 @@ def tanh(x: Scalar) -> Scalar:
     shifted = fma(twice, _LOG2_E, _ROUND + 127)
     n = (_ROUND + 127) - shifted
     r = fma(n, _LN2_LOW, fma(n, _LN2_HIGH, twice))
-    power = _power_of_2(shifted.bits())
+    power = power_of_2(shifted.bits())
     grown = fma(power, fma(r * r, polynomial(r, _EXPM1), r), power - 1.0)
     return signed(grown / (grown + 2.0), x)
 
@@ -243,7 +235,7 @@ def sigmoid(x: Scalar) -> Scalar:
     shifted = fma(x, _LOG2_E, _ROUND + 127)
     n = (_ROUND + 127) - shifted
     r = fma(n, _LN2_LOW, fma(n, _LN2_HIGH, x))
-    power = _power_of_2(shifted.bits())
+    power = power_of_2(shifted.bits())
     falling = polynomial(r, [-c if place % 2 else c for place, c in enumerate(_EXP)])
     return power / (power + fma(fma(falling, r, -1.0), r, 1.0))
 
@@ -255,7 +247,7 @@ def erf(x: Scalar) -> Scalar:
     q = near * polynomial(near, _ERFC)
     shifted = (_ROUND + 127) - q
     r = (_ROUND + 127) - shifted - q
-    power = _power_of_2(shifted.bits())
+    power = power_of_2(shifted.bits())
     return signed(fma(power * r, polynomial(r, [-c for c in _EXP2]), 1.0 - power), x)
 
 
@@ -270,5 +262,6 @@ FUNCTIONS: dict[str, Callable[..., Scalar]] = {
     "math.log2": log2,
     "math.tanh": tanh,
     **vector_angles.FUNCTIONS,
+    **vector_doubles.SINGLES,
 }
 """The operations on f32 that are expanded, by name."""
