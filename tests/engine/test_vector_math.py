@@ -81,7 +81,7 @@ def wrong_by(got, exact):
 
 
 def test_every_function_has_a_reference():
-    assert {f"math.{name}" for name in [*REFERENCES, "atan2"]} == set(vector_math.FUNCTIONS)
+    assert {f"math.{name}" for name in [*REFERENCES, "atan2", "powf"]} == set(vector_math.FUNCTIONS)
 
 
 @pytest.mark.parametrize("name", sorted(REFERENCES))
@@ -152,7 +152,7 @@ def test_the_edge_of_expm1_and_the_power_of_two():
 @pytest.mark.parametrize("name", sorted(vector_math.FUNCTIONS))
 def test_no_branch_and_no_call_is_left(name):
     """What LLVM's vectoriser needs: one block of arithmetic."""
-    operands = "%x, %x" if name == "math.atan2" else "%x"
+    operands = "%x, %x" if name in ("math.atan2", "math.powf") else "%x"
     text = f"func.func @main(%x: f32) -> f32 {{ %r = {name} {operands} : f32\n return %r : f32 }}"
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)

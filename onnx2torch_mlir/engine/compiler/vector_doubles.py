@@ -132,11 +132,12 @@ def _log_or_edge(result: Scalar, x: Scalar, zero: float) -> Scalar:
     return select(x > zero, select(x < math.inf, result, x), edge)
 
 
-def _by_way_of_doubles(function: Callable[[Scalar], Scalar]) -> Callable[[Scalar], Scalar]:
+def _by_way_of_doubles(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
     """A function of f32 that one of f64 computes."""
 
-    def narrow(x: Scalar) -> Scalar:
-        return converted("arith.truncf", function(converted("arith.extf", x, ir.F64Type.get())), x.type)
+    def narrow(*operands: Scalar) -> Scalar:
+        wide = [converted("arith.extf", operand, ir.F64Type.get()) for operand in operands]
+        return converted("arith.truncf", function(*wide), operands[0].type)
 
     return narrow
 
@@ -174,6 +175,20 @@ def _atanh(a: Scalar) -> Scalar:
     return log((a + 1.0) / (1.0 - a)) * 0.5
 
 
+def _power(x: Scalar, y: Scalar) -> Scalar:
+    """x to the y: e to the y log|x|, whose sign and whether it is a number depend on whether y is whole and odd."""
+    a = magnitude(x)
+    total = exp(clamped(y, -(2.0**200), 2.0**200) * log(a))
+    near = clamped(magnitude(y), None, 2.0**25)  # Beyond, numbers of f32 are even.
+    shifted = near + _ROUND
+    whole = (shifted - _ROUND).equals(near)
+    no_number = (x < 0.0) & (a < math.inf)
+    total = select(whole, total, select(no_number, constant(math.nan, x.type), total))
+    odd = select(whole, shifted.bits() << 63, 0)
+    result = float_of_bits(total.bits() ^ (odd & x.bits()))
+    return select(y.equals(0.0) | x.equals(1.0), constant(1.0, x.type), result)
+
+
 FUNCTIONS: dict[str, Callable[..., Scalar]] = {
     "math.exp": exp,
     "math.expm1": expm1,
@@ -188,6 +203,7 @@ SINGLES: dict[str, Callable[..., Scalar]] = {
     "math.asinh": _by_way_of_doubles(_odd(_asinh)),
     "math.atanh": _by_way_of_doubles(_odd(_atanh)),
     "math.cosh": _by_way_of_doubles(_cosh),
+    "math.powf": _by_way_of_doubles(_power),
     "math.sinh": _by_way_of_doubles(_odd(_sinh)),
 }
 """Those on f32 that f64 computes."""

@@ -66,6 +66,9 @@ _ERFC = (
 )
 """-log2(1 - erf(a)) / a for 0 <= a <= 3.9, of least error relative to erf(a)."""
 
+_EASY_EXPONENTS = (-1, 0, 0.5, 1, 2)
+"""Of powers that LLVM makes quotients, roots and products of."""
+
 
 def expand(module: ir.Module) -> None:
     """Replace the functions of `FUNCTIONS` on f32, and those of vector_doubles.py on f64, by their expansions."""
@@ -75,7 +78,8 @@ def expand(module: ir.Module) -> None:
         for operation in list(nested(function)):
             table = tables.get(operation.results[0].type, {}) if len(operation.results) == 1 else {}
             expansion = table.get(operation.name)
-            if expansion is None:
+            is_easy = operation.name == "math.powf" and constant_of(operation.operands[1]) in _EASY_EXPONENTS
+            if expansion is None or is_easy:
                 continue
             if expansion is exp and NOT_POSITIVE in operation.attributes:
                 expansion = exp_at_most_1
