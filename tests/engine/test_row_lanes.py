@@ -30,6 +30,7 @@ BODIES = {
         "a = Constant<value_ints = [-1]>()\n t = ReduceMean(x, a)\n c = Sub(x, t)\n q = Mul(c, c)\n v = ReduceMean(q, a)\n"
         " e = Sqrt(v)\n o = Constant<value_float = 0.5>()\n p = CastLike(o, x)\n z = Add(e, p)\n y = Div(c, z)"
     ),
+    "powers": "a = Constant<value_ints = [-1]>()\n e = Exp(x)\n s = ReduceMean(e, a)\n d = Sub(x, s)\n y = Exp(d)",
     "extremes": (
         "a = Constant<value_ints = [-1]>()\n h = ReduceMax(x, a)\n l = ReduceMin(x, a)\n s = ReduceSum(x, a)\n"
         " r = Sub(h, l)\n o = Add(x, s)\n y = Mul(o, r)"

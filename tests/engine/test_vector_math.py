@@ -1,12 +1,14 @@
 """Functions of f32 that the compiler expands: against double precision, over every exponent, and that their loops vectorise."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 import torch
 
 from onnx2torch_mlir import engine
+from onnx2torch_mlir.engine import objects
 from tests.engine import programs
 from tests.engine.programs import N
 
@@ -159,8 +161,36 @@ def test_no_branch_and_no_call_is_left(name):
         vector_math.expand(module)
         assert module.operation.verify()
         names = {operation.operation.name for operation in module.body.operations[0].regions[0].blocks[0].operations}
-    plain = {"math.absf", "math.sqrt", "llvm.intr.fmuladd", "func.return"}
+    plain = {"math.absf", "math.sqrt", "llvm.intr.fmuladd", "llvm.call_intrinsic", "func.return"}
     assert all(name.startswith("arith.") or name in plain for name in names)
+
+
+def without_avx512():
+    """The host, as if it had no AVX-512."""
+    triple, name, features = objects.host().split()
+    return f"{triple} {name} " + ",".join(re.sub(r"^\+(avx512|avx10|amx)", r"-\1", feature) for feature in features.split(","))
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+def test_scaling_by_products(name, kind, expanded, monkeypatch):
+    dtype = {"f32": torch.float32, "f64": torch.float64}[kind]
+    every = arguments()
+    x = np.concatenate([every[~np.isnan(every)], np.linspace(-1100, 1100, 5001), [np.nan]]).astype(f"f{dtype.itemsize}")
+    body = f"%r = math.{name} %x0 : {kind}"
+    (one,) = engine_of(body, [dtype], dtype).run([x])
+    monkeypatch.setattr(objects, "_assumed", without_avx512())
+    (other,) = engine_of(body, [dtype], dtype).run([x])
+    assert np.array_equal(one, other, equal_nan=True)
+
+
+def test_scaling_by_one_instruction(monkeypatch):
+    for features, expected in (("+avx2,+fma,+avx512f", 1), ("+avx2,+fma", 0)):
+        monkeypatch.setattr(objects, "_assumed", f"x86_64 cpu {features}")
+        with ir.Context(), ir.Location.unknown():
+            module = ir.Module.parse("func.func @main(%x: f32) -> f32 { %r = math.exp %x : f32\n return %r : f32 }")
+            vector_math.expand(module)
+        assert str(module).count("llvm.ldexp") == expected
 
 
 def test_other_types_keep_their_function():

@@ -29,6 +29,7 @@ def _code(net, x):
 TAILS = {
     "silu": _silu,
     "hardswish": lambda net, x: net.add("HardSwish", x),
+    "exp": lambda net, x: net.add("Exp", x),
     "relu": lambda net, x: net.add("Relu", x),
     "residual": _residual,
     "code": _code,
@@ -47,7 +48,10 @@ def network(tail, sizes, dynamic, kernel=(3, 3), stride=1):
     return net, deep, [tailed, net.add("Neg", pooled)]
 
 
-CASES = [("silu", True, ""), ("residual", True, ""), ("code", True, ""), ("hardswish", False, ""), ("silu", True, "windows")]
+CASES = [
+    *(("silu", True, ""), ("residual", True, ""), ("code", True, ""), ("hardswish", False, ""), ("exp", False, "")),
+    ("silu", True, "windows"),
+]
 
 
 @pytest.mark.parametrize(("tail", "dynamic", "disabled"), CASES, ids=str)
@@ -64,9 +68,9 @@ def test_same_numbers_as_onnxruntime(tail, dynamic, disabled, monkeypatch):
             np.testing.assert_allclose(np.asarray(found), wanted, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize(("kernel", "stride"), [((5, 5), 2)], ids=str)
-def test_the_activation_is_part_of_the_convolution(kernel, stride):
-    net, deep, outputs = network(TAILS["hardswish"], (1, 16, 12, 12), dynamic=False, kernel=kernel, stride=stride)
+@pytest.mark.parametrize(("tail", "kernel", "stride"), [("hardswish", (5, 5), 2), ("exp", (3, 3), 1)], ids=str)
+def test_the_activation_is_part_of_the_convolution(tail, kernel, stride):
+    net, deep, outputs = network(TAILS[tail], (1, 16, 12, 12), dynamic=False, kernel=kernel, stride=stride)
     model = net.model(*outputs)
     for node in model.graph.node:
         node.name = node.output[0]

@@ -28,6 +28,9 @@ _DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith
 _MATH = ("absf", "sqrt", "rsqrt", "floor", "ceil", "trunc", "roundeven", "copysign", "fma")
 """Functions that a vector unit computes."""
 
+_OF_LLVM = ("llvm.intr.fmuladd", "llvm.call_intrinsic")
+"""What scalar_code.py writes of LLVM's own."""
+
 _IDENTITIES = {"arith.addf": -0.0, "arith.addi": 0, "arith.maximumf": -math.inf, "arith.minimumf": math.inf}
 """What changes no number, for each operation that may take its terms in any order."""
 
@@ -201,7 +204,7 @@ def _is_by_lanes(operation: ir.Operation) -> bool:
     dialect, _, name = operation.name.partition(".")
     if len(operation.results) != 1 or len(operation.regions) or operation.name.startswith(_DIVISIONS):
         return False
-    return dialect == "arith" or (dialect == "math" and name in _MATH) or operation.name == "llvm.intr.fmuladd"
+    return dialect == "arith" or (dialect == "math" and name in _MATH) or operation.name in _OF_LLVM
 
 
 def _is_element(type_: ir.Type) -> bool:

@@ -11,8 +11,15 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from torch_mlir import ir
+from torch_mlir.dialects import llvm
+
+from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 
 Number: TypeAlias = "Scalar | float | int"
+
+_OFFSET_BITS_32 = 0x4B400000 + 254
+_OFFSET_BITS_64 = 0x4338000000000000 + 2046
+"""The bits of 1.5 * 2**23 + 254 as f32, and of 1.5 * 2**52 + 2046 as f64."""
 
 _COMPARISONS = {"lt": (4, 2), "le": (5, 3), "gt": (2, 4), "ge": (3, 5), "eq": (1, 0)}
 """Predicates by name: of ``arith.cmpf`` (ordered: false for NaN) and of ``arith.cmpi`` (signed)."""
@@ -188,11 +195,19 @@ def power_of_2(places: Scalar) -> Scalar:
     return float_of_bits(places << (52 if ir.IntegerType(places.type).width == 64 else 23))
 
 
-def scaled(x: Scalar, places: Scalar) -> Scalar:
-    """x times 2 to the number in the lowest bits of ``places``, 254 (of f64, 2046) added to it; in two steps, so that only the
-    last one overflows, or rounds to a denormal."""
-    half = places >> 1
-    return x * power_of_2(half) * power_of_2(places - half)
+def scaled(x: Scalar, shifted: Scalar) -> Scalar:
+    """x times 2 to the n, for the sum ``shifted`` of n, 254 and 1.5 * 2**23 in f32; of n, 2046 and 1.5 * 2**52 in f64.
+
+    Only the result is rounded, as a denormal, or overflows: by one instruction where vectors have it, else by two products.
+    """
+    bits = shifted.bits()
+    wide = ir.IntegerType(bits.type).width == 64
+    if of_host().scales:
+        n = bits - (_OFFSET_BITS_64 if wide else _OFFSET_BITS_32)
+        n = converted("arith.trunci", n, ir.IntegerType.get_signless(32)) if wide else n
+        return Scalar(llvm.call_intrinsic(x.type, "llvm.ldexp", [x.value, n.value], [], []))
+    half = bits >> 1
+    return x * power_of_2(half) * power_of_2(bits - half)
 
 
 def float_bits(number: float) -> int:

@@ -60,21 +60,21 @@ _NEARLY_LINEAR = 2.0**-12
 
 def exp(x: Scalar) -> Scalar:
     """e to the x."""
-    places, grown = _reduced(clamped(x, -746.0, 710.0), 2046)
-    return scaled(grown + 1.0, places)
+    shifted, grown = _reduced(clamped(x, -746.0, 710.0), 2046)
+    return scaled(grown + 1.0, shifted)
 
 
 def expm1(x: Scalar) -> Scalar:
     """e to the x, less 1."""
-    places, grown = _reduced(clamped(x, -60.0, 710.0), 1022)
-    half = power_of_2(places)
+    shifted, grown = _reduced(clamped(x, -60.0, 710.0), 1022)
+    half = power_of_2(shifted.bits())
     return select(magnitude(x) < 2.0**-55, x, fma(half, grown, half - 0.5) * 2.0)
 
 
 def tanh(x: Scalar) -> Scalar:
     """The hyperbolic tangent: t / (t + 2) of t = e to the 2|x|, less 1."""
-    places, grown = _reduced(clamped(magnitude(x) * 2.0, None, 40.0), 1023)
-    power = power_of_2(places)
+    shifted, grown = _reduced(clamped(magnitude(x) * 2.0, None, 40.0), 1023)
+    power = power_of_2(shifted.bits())
     total = fma(power, grown, power - 1.0)
     return signed(total / (total + 2.0), x)
 
@@ -99,11 +99,11 @@ def log1p(x: Scalar) -> Scalar:
 
 
 def _reduced(x: Scalar, bias: int) -> tuple[Scalar, Scalar]:
-    """(places, grown): e to the x is 1 + grown times 2 to the number in the lowest bits of ``places``, less ``bias``."""
+    """(shifted, grown): e to the x is 1 + grown times 2 to the number in the lowest bits of ``shifted``, less ``bias``."""
     shifted = fma(x, _LOG2_E, _ROUND + bias)
     n = shifted - (_ROUND + bias)
     r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
-    return shifted.bits(), fma(r * r, polynomial(r, _EXP), r)
+    return shifted, fma(r * r, polynomial(r, _EXP), r)
 
 
 def _mantissa(x: Scalar) -> tuple[Scalar, Scalar]:

@@ -121,7 +121,7 @@ def exp(x: Scalar) -> Scalar:
     shifted = fma(x, _LOG2_E, _ROUND + 254)
     n = shifted - (_ROUND + 254)
     r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
-    return scaled(fma(fma(polynomial(r, _EXP), r, 1.0), r, 1.0), shifted.bits())
+    return scaled(fma(fma(polynomial(r, _EXP), r, 1.0), r, 1.0), shifted)
 
 
 def exp_at_most_1(x: Scalar) -> Scalar:
@@ -138,7 +138,7 @@ def exp2(x: Scalar) -> Scalar:
     x = clamped(x, -151.0, 129.0)
     shifted = x + (_ROUND + 254)
     r = x - (shifted - (_ROUND + 254))
-    return scaled(fma(polynomial(r, _EXP2), r, 1.0), shifted.bits())
+    return scaled(fma(polynomial(r, _EXP2), r, 1.0), shifted)
 
 
 def expm1(x: Scalar) -> Scalar:

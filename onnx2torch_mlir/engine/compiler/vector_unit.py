@@ -38,6 +38,11 @@ class VectorUnit:
         return self.largest_byte == _ANY_BYTE
 
     @property
+    def scales(self) -> bool:
+        """Whether one instruction multiplies numbers by powers of 2, each by its own (AVX-512)."""
+        return self.lanes == 16
+
+    @property
     def columns(self) -> int:
         """Columns of a register tile: two registers, so that each broadcast number is used twice."""
         return 2 * self.lanes

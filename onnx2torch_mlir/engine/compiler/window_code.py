@@ -11,6 +11,7 @@ from torch_mlir import ir
 from onnx2torch_mlir.engine.compiler.walks import made_by
 
 _PLAIN = (
+    "llvm.call_intrinsic",  # Of what scalar_code.py writes.
     "llvm.intr.fmuladd",
     "math.absf",
     "math.ceil",
