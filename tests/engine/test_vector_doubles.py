@@ -1,5 +1,7 @@
 """Functions of f64 that the compiler expands: against what has more digits, over every exponent."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,14 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler import vector_doubles, vector_math
 
-REFERENCES = {"exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "tanh": np.tanh}
+REFERENCES = {
+    "erf": lambda x: np.vectorize(math.erf)(x.astype("d")),  # Within one unit itself.
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+}
 f64 = torch.float64
 
 pytestmark = pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="no float has more digits here")
