@@ -125,7 +125,7 @@ def _parts(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     turns = wide * first
     turns = turns - ((turns + _ROUND) - _ROUND)
     more = wide * second
-    shifted = fma(fma(wide, third, turns + more), 4.0, _ROUND)
+    shifted = fma(turns + fma(wide, third, more), 4.0, _ROUND)
     # What is left by each of the sums is exact where it is small.
     t = fma(wide, third, fma(shifted - _ROUND, -0.25, turns) + more)
     square = t * t
