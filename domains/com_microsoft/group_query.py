@@ -16,7 +16,16 @@ from onnx2torch_mlir.domains.com_microsoft.cache_layouts import CacheLayout, Who
 from onnx2torch_mlir.domains.com_microsoft.key_value_cache import Lengths
 from onnx2torch_mlir.domains.com_microsoft.quantized_cache import Code
 from onnx2torch_mlir.domains.com_microsoft.rotary import check_tables
-from onnx2torch_mlir.families.attention import lowest, merge_heads, scores, softmax_beside, split_heads, weighed
+from onnx2torch_mlir.families.attention import (
+    in_groups,
+    lowest,
+    merge_heads,
+    of_heads,
+    scores,
+    softmax_beside,
+    split_heads,
+    weighed,
+)
 from onnx2torch_mlir.families.rotary import rotated, rows_at
 
 
@@ -136,14 +145,19 @@ class Rules:
 
 def attend(g: ProgramBuilder, query: Value, key: Value, value: Value, rules: Rules) -> tuple[Value, Value, Value]:
     """[B, S, heads * H], and the scores and the weights [B, heads, S, T]; operands are [B, heads, steps, H]."""
+    heads, shared = query.shape[1], key.shape[1]
+
+    def fitting_groups(item: Value) -> Value:
+        return item if heads == shared else in_groups(g, item, shared)
+
     products = scores(g, query, key, rules.scale)
     if rules.softcap > 0:
         products = g.mul(g.unary("tanh", g.div(products, rules.softcap)), rules.softcap)
     if rules.bias is not None:
-        products = g.add(products, rules.bias)
-    hidden = g.where(rules.seen, products, lowest(products.dtype))
-    weights = softmax_beside(g, hidden, rules.sink)
-    return merge_heads(g, weighed(g, weights, value)), products, weights
+        products = g.add(products, fitting_groups(rules.bias))
+    hidden = g.where(fitting_groups(rules.seen), products, lowest(products.dtype))
+    weights = softmax_beside(g, hidden, None if rules.sink is None else fitting_groups(rules.sink))
+    return merge_heads(g, weighed(g, weights, value)), of_heads(g, products), of_heads(g, weights)
 
 
 def unpacked(

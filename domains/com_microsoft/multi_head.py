@@ -15,7 +15,7 @@ from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.domains.com_microsoft.attention_masks import attention_bias as fitting
 from onnx2torch_mlir.domains.com_microsoft.attention_masks import causal_mask, combined, key_mask
 from onnx2torch_mlir.domains.com_microsoft.key_value_cache import after_past, by_beam, of_batches, written_into
-from onnx2torch_mlir.families.attention import merge_heads, scores, split_heads, weighed
+from onnx2torch_mlir.families.attention import merge_heads, of_heads, scores, split_heads, weighed
 
 
 def multi_head_attention(
@@ -153,7 +153,7 @@ def attend(
     hidden = causal_mask(g, sizes[1], sizes[2], past) if extra.unidirectional else None
     heads = query.shape[1]
     bias = None if extra.bias is None else fitting(g, extra.bias, heads, sizes)
-    products = scores(g, query, key, scale)
+    products = of_heads(g, scores(g, query, key, scale))
     added = combined(g, mask, hidden, bias, query.dtype)
     if added is not None:
         products = g.add(products, added)

@@ -29,7 +29,7 @@ def merge_heads(g: ProgramBuilder, x: Value) -> Value:
 def scores(g: ProgramBuilder, query: Value, key: Value, scale: float | None) -> Value:
     """The scaled products [B, N, S, T] of ``query`` [B, N, S, H] and ``key`` [B, K, T, H]; N / K heads share a key.
 
-    ``scale`` None is 1 / sqrt(H).
+    Where they share one, the products are [B, K, N / K, S, T] (`in_groups`). ``scale`` None is 1 / sqrt(H).
     """
     size = query.shape[3]
     if scale is not None:
@@ -38,23 +38,38 @@ def scores(g: ProgramBuilder, query: Value, key: Value, scale: float | None) -> 
         factor = size**-0.5 if size else 1.0
     else:
         factor = g.unary("rsqrt", g.size_value(size, query.dtype))
-    return _by_group(g, g.mul(query, factor), g.transpose(key, 2, 3))
+    return _by_group(g, in_groups(g, g.mul(query, factor), key.shape[1]), g.transpose(key, 2, 3))
 
 
 def weighed(g: ProgramBuilder, weights: Value, value: Value) -> Value:
-    """The sums [B, N, S, H] of ``value`` [B, K, T, H] with ``weights`` [B, N, S, T]; N / K heads share a value."""
-    return _by_group(g, weights, value)
+    """The sums [B, N, S, H] of ``value`` [B, K, T, H] with ``weights`` [B, N, S, T], or [B, K, N / K, S, T]."""
+    return of_heads(g, _by_group(g, in_groups(g, weights, value.shape[1]), value))
+
+
+def in_groups(g: ProgramBuilder, x: Value, shared: Dim) -> Value:
+    """``x`` [B, N, *] as [B, K, N / K, *] where its heads are not the ``shared`` K; one for all heads stays one."""
+    batch, heads, *rest = x.shape
+    if heads == shared or x.rank == 5:
+        return x
+    groups = (1, 1) if heads == 1 else (shared, floor_div(heads, shared))
+    return g.reshape(x, [batch, *groups, *rest])
+
+
+def of_heads(g: ProgramBuilder, x: Value) -> Value:
+    """What `in_groups` made of [B, N, S, x], as that again."""
+    if x.rank == 4:
+        return x
+    batch, shared, alike, *rest = x.shape
+    return g.reshape(x, [batch, to_dim(shared * alike), *rest])
 
 
 def _by_group(g: ProgramBuilder, a: Value, b: Value) -> Value:
-    """``a`` [B, N, S, x] times ``b`` [B, K, x, y]: the heads that share a matrix are its rows, so nothing is repeated."""
-    batch, heads, steps, inner = a.shape
-    shared = b.shape[1]
-    if heads == shared:
+    """``a`` [B, K, S, x], or [B, K, R, S, x], times ``b`` [B, K, x, y]: the R that share a matrix are its rows."""
+    if a.rank == 4:
         return g.matmul(a, b)
-    rows = to_dim(floor_div(heads, shared) * steps)
-    product = g.matmul(g.reshape(a, [batch, shared, rows, inner]), b)
-    return g.reshape(product, [batch, heads, steps, b.shape[3]])
+    batch, shared, alike, steps, inner = a.shape
+    product = g.matmul(g.reshape(a, [batch, shared, to_dim(alike * steps), inner]), b)
+    return g.reshape(product, [batch, shared, alike, steps, b.shape[3]])
 
 
 def softmax_beside(g: ProgramBuilder, x: Value, sink: Value | None) -> Value:

@@ -221,6 +221,32 @@ def test_keys_that_several_heads_share(monkeypatch):
     close(convert(read(model)).compile(threads=2).run(feeds)[0], reference(model, feeds)[0])
 
 
+GROUPS = """gs = Constant<value_ints = [2, 2, 3, 20, 8]>()
+  g = Reshape(q, gs)
+  qs = Constant<value_ints = [2, 2, 60, 8]>()
+  q1 = Reshape(g, qs)
+  t = Transpose<perm = [0, 1, 3, 2]>(k)
+  s1 = MatMul(q1, t)
+  ss = Constant<value_ints = [2, 2, 3, 20, 30]>()
+  s = Reshape(s1, ss)
+  p = Softmax<axis = -1>(s)
+  ps = Constant<value_ints = [2, 2, 60, 30]>()
+  p1 = Reshape(p, ps)
+  y1 = MatMul(p1, v)
+  ys = Constant<value_ints = [2, 6, 20, 8]>()
+  y = Reshape(y1, ys)"""
+
+
+def test_steps_of_several_heads_are_rows_of_their_keys(monkeypatch):
+    model = model_of(GROUPS, (2, 2, 20, 30, 8, 8))
+    query = next(value for value in model.graph.input if value.name == "q")
+    query.type.tensor_type.shape.dim[1].dim_value = 6
+    assert loops_of(model, monkeypatch)[0] == 1
+    feeds = feeds_of(model, (2, 2, 20, 30, 8, 8))
+    feeds["q"] = np.random.default_rng(1).standard_normal((2, 6, 20, 8)).astype("f")
+    close(convert(read(model)).compile(threads=2).run(feeds)[0], reference(model, feeds)[0])
+
+
 @pytest.mark.parametrize("kept", ["p", "s"])
 def test_what_is_a_result_too_is_made(kept, monkeypatch):
     """Scores or probabilities that somebody else reads: the sums stay apart."""

@@ -1,6 +1,7 @@
 """Nests whose result is reshaped: the inputs are reshaped instead, so that the nest meets its user.
 
-Pointwise nests, and contractions of which batches are expanded (batch and heads, which many exporters multiply as one dim).
+Pointwise nests, and contractions with batches of which batches or rows are expanded (batch and heads, which many exporters
+multiply as one dim; the steps of heads that share their keys).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
-from onnx2torch_mlir.engine.compiler.dim_orders import reassociation
+from onnx2torch_mlir.engine.compiler.dim_orders import loops_of, reassociation
 from onnx2torch_mlir.engine.compiler.extents import size_from, size_of
 from onnx2torch_mlir.engine.compiler.loop_order import iterators, substitute
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
@@ -36,7 +37,7 @@ def expand_inputs(expansion: ir.Operation) -> ir.Operation | None:
 
 
 def expand_batches(module: ir.Module) -> None:
-    """Let contractions in @main whose batches are expanded afterwards have a loop for each of these dims."""
+    """Let contractions in @main whose batches or rows are expanded afterwards have a loop for each of these dims."""
     (main,) = functions(module)
     for expansion in [operation for operation in nested(main) if operation.name == "tensor.expand_shape"]:
         _expand_batches(expansion)
@@ -50,9 +51,12 @@ def _expand_batches(expansion: ir.Operation) -> None:
     *maps, written = indexing_maps(nest)
     groups, sizes = [list(group) for group in reassociation(expansion)], _sizes(expansion)
     wide = [axis for axis, group in enumerate(groups) if sum(sizes[place] != 1 for place in group) > 1]
-    batches = {written.results[axis].position for axis in wide}
+    expanded = {written.results[axis].position for axis in wide}
     inputs = list(nest.operands)[:-1]
-    if not wide or not all(_is_collapsed(value, map_, batches) for value, map_ in zip(inputs, maps, strict=True)):
+    if not wide or not all(_is_collapsed(value, map_, expanded) for value, map_ in zip(inputs, maps, strict=True)):
+        return
+    alike = frozenset.intersection(*(frozenset().union(*loops_of(map_)) for map_ in maps))
+    if not alike & {expression.position for expression in written.results}:
         return
     loops = {written.results[axis].position: group for axis, group in enumerate(groups)}
     summed = [dim for dim, reduces in enumerate(iterators(nest)) if reduces]
@@ -95,10 +99,10 @@ def _rebuilt(nest: ir.Operation, expansion: ir.Operation, loops: dict[int, list[
 
 
 def _is_collapsed(value: ir.Value, map_: ir.AffineMap, loops: set[int]) -> bool:
-    """Whether an input moves along all the ``loops``, by axes that were several before."""
+    """Whether an input moves along ``loops`` only by axes that were several before."""
+    axes = [axis for axis, e in enumerate(map_.results) if isinstance(e, ir.AffineDimExpr) and e.position in loops]
     collapse = made_by(value, "tensor.collapse_shape")
-    axes = {e.position: axis for axis, e in enumerate(map_.results) if isinstance(e, ir.AffineDimExpr) and e.position in loops}
-    return collapse is not None and set(axes) == loops and all(len(reassociation(collapse)[n]) > 1 for n in axes.values())
+    return not axes or (collapse is not None and all(len(reassociation(collapse)[axis]) > 1 for axis in axes))
 
 
 def _is_sum(nest: ir.Operation) -> bool:
