@@ -14,5 +14,9 @@ NOT_POSITIVE = "o2m.not_positive"
 ANY_OF_NAN = "o2m.any_of_nan"
 """The attribute of an ``arith.maximumf`` that may give any number where one of its terms is NaN: what follows is NaN anyway."""
 
-HINTS = (NOT_POSITIVE, ANY_OF_NAN)
+FIRST_OF_EQUAL = "o2m.first_of_equal"
+"""The attribute of an ``arith.select`` that takes the position of an element if it comes before the best so far in a strict
+order, in a nest that takes the element by the same condition: of two parts of a row, the best of the second is asked alike."""
+
+HINTS = (NOT_POSITIVE, ANY_OF_NAN, FIRST_OF_EQUAL)
 """Attributes of single operations that only say more about their operands or results."""

@@ -12,6 +12,7 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.core.dims import product
 from onnx2torch_mlir.core.signature import Dim
+from onnx2torch_mlir.hints import FIRST_OF_EQUAL
 from onnx2torch_mlir.lowering.casts import cast
 from onnx2torch_mlir.lowering.context import Context, Number
 from onnx2torch_mlir.lowering.dtypes import Kind, int_range, kind, op_math
@@ -183,8 +184,9 @@ def argmax(ctx: Context, node: Node, x: Operand, dim: int | None = None, keepdim
     """Position of the first extreme element, without ``dim`` in the flat tensor; NaN is the most extreme."""
     out = ctx.spec(node)
     largest = "argmax" in str(node.target)
-    source = reshape(ctx, x, [product(x.shape)]) if dim is None or x.rank == 0 else x
-    axis = 0 if dim is None or x.rank == 0 else dim % x.rank
+    whole = dim is None or x.rank < 2
+    source = reshape(ctx, x, [1, product(x.shape)]) if whole else x
+    axis = 1 if dim is None or whole else dim % x.rank
     b = ctx.b
     wide = op_math(x.dtype)
     shape = kept(source.shape, [axis], False)
@@ -199,7 +201,9 @@ def argmax(ctx: Context, node: Node, x: Operand, dim: int | None = None, keepdim
             first_nan = b.same("arith.andi", b.compare("uno", candidate, candidate), b.compare("ord", extreme, extreme))
             take = b.same("arith.ori", take, first_nan)
         here = b.from_index(b.iteration(axis), torch.int64)
-        return [b.select(take, candidate, extreme), b.select(take, here, position)]
+        place = b.select(take, here, position)
+        place.owner.attributes[FIRST_OF_EQUAL] = ir.UnitAttr.get()
+        return [b.select(take, candidate, extreme), place]
 
     results = b.generic(
         [(source.value, tuple(range(source.rank)))],

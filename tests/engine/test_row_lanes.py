@@ -101,6 +101,74 @@ def test_types(body, kind, dtype, columns, monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
 
+def rows_with_equal_extremes(columns, dtype):
+    """Rows in which the same extreme is in several places; of floats, NaN, infinities and zeros of both signs too."""
+    x = np.random.default_rng(columns).integers(-3, 4, (9, columns)).astype(dtype)
+    if x.size and x.dtype.kind == "f":
+        x[1], x[2], x[3, columns // 2 :] = -np.inf, np.inf, np.nan
+        x[4, -1], x[5, ::3], x[6, columns // 3 :: 2] = np.nan, np.inf, -np.inf
+        x[7], x[7, ::2], x[8] = 0, -0.0, np.nan
+    elif x.size:
+        x[1], x[2], x[3, ::3] = np.iinfo(dtype).min, np.iinfo(dtype).max, np.iinfo(dtype).min
+    return x
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
+def test_first_positions_of_extremes(name, last, unit, monkeypatch):
+    text = f"y = {name}<axis = -1, keepdims = 0, select_last_index = {last}>(x)"
+    model = parser.parse_model(f'<ir_version: 9, opset_import: ["": 21]> g (float[n, m] x) => (int64[n] y) {{ {text} }}')
+    feeds = [{"x": rows_with_equal_extremes(columns, "f")} for columns in (1, 2, 7, 16, 31, 64, 65, 130, 257)]
+    found, by_vectors = results(model, feeds, monkeypatch, UNITS[unit])
+    assert by_vectors == [True]
+    for feed, one in zip(feeds, found, strict=True):
+        x = feed["x"][:, ::-1] if last else feed["x"]
+        want = getattr(np, name.lower())(x, -1)
+        np.testing.assert_array_equal(one, x.shape[1] - 1 - want if last else want)
+
+
+KINDS = [("float16", "f2"), ("double", "f8"), ("int32", "i4"), ("int64", "i8"), ("uint8", "u1"), ("int8", "i1")]
+
+
+@pytest.mark.parametrize(("kind", "dtype"), KINDS)
+@pytest.mark.parametrize("columns", ["m", 131])
+@pytest.mark.parametrize("rows", ["n", 1])
+def test_first_positions_of_types(rows, columns, kind, dtype, monkeypatch):
+    text = "y = ArgMax<axis = -1, keepdims = 0>(x)\n z = ArgMin<axis = 1, keepdims = 1>(x)"
+    signature = f"g ({kind}[{rows}, {columns}] x) => (int64[r] y, int64[q, 1] z)"
+    model = parser.parse_model(f'<ir_version: 9, opset_import: ["": 21]> {signature} {{ {text} }}')
+    x = rows_with_equal_extremes(131, dtype)
+    for part in [x] if rows == "n" else [x[place : place + 1] for place in (1, 3, 5)]:
+        with monkeypatch.context() as patched:
+            (found,), by_vectors = results(model, [{"x": part}], patched)
+        np.testing.assert_array_equal(found, np.argmax(part, -1))
+        assert by_vectors and all(by_vectors)
+
+
+POSITION_BEFORE = "i = ArgMin<axis = -1>(x)\n f = Cast<to = 1>(i)\n y = Sub(x, f)"
+
+
+@pytest.mark.parametrize("text", ["y = Hardmax<axis = -1>(x)", POSITION_BEFORE])
+@pytest.mark.parametrize("columns", ["m", 67])
+def test_what_is_made_of_positions_is_a_pass_of_the_same_loop(text, columns, monkeypatch):
+    model = model_of(text, "float", "n", columns)
+    x = rows_with_equal_extremes(67, "f")[[0, 2, 5, 6, 7]]
+    (found,), by_vectors = results(model, [{"x": x}], monkeypatch)
+    assert by_vectors == [True]
+    np.testing.assert_array_equal(found, reference(model, {"x": x})[0])
+
+
+def test_one_row_without_other_axes_has_vectors(monkeypatch):
+    text = "y = ArgMax<axis = 0>(x)"
+    model = parser.parse_model(f'<ir_version: 9, opset_import: ["": 21]> g (float[n] x) => (int64[1] y) {{ {text} }}')
+    feeds = [{"x": row} for columns in (1, 40, 333) for row in rows_with_equal_extremes(columns, "f")]
+    found, by_vectors = results(model, feeds, monkeypatch)
+    assert by_vectors == [True]
+    for feed, one in zip(feeds, found, strict=True):
+        assert one == [np.argmax(feed["x"])]
+
+
 @pytest.mark.parametrize("body", ["softmax", "log softmax"])
 @pytest.mark.parametrize("columns", [40, 401, "m"])
 def test_a_row_with_nan_is_nan(body, columns, monkeypatch):

@@ -6,7 +6,6 @@ Those of a rest, which fills no vector, are masked: lanes beyond the row are nei
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
@@ -14,7 +13,6 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, vector
 
 from onnx2torch_mlir.engine.compiler.extents import index
-from onnx2torch_mlir.engine.compiler.loop_order import accumulations
 from onnx2torch_mlir.engine.compiler.nests import Nest
 from onnx2torch_mlir.engine.compiler.scalar_code import constant
 from onnx2torch_mlir.engine.compiler.walks import copied, is_memref
@@ -28,11 +26,11 @@ _DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith
 _MATH = ("absf", "sqrt", "rsqrt", "floor", "ceil", "trunc", "roundeven", "copysign", "fma")
 """Functions that a vector unit computes."""
 
-_OF_LLVM = ("llvm.intr.fmuladd", "llvm.call_intrinsic")
-"""What scalar_code.py writes of LLVM's own."""
+_OTHERS = ("llvm.intr.fmuladd", "llvm.call_intrinsic", "linalg.index")
+"""What scalar_code.py writes of LLVM's own, and the place in a row."""
 
-_IDENTITIES = {"arith.addf": -0.0, "arith.addi": 0, "arith.maximumf": -math.inf, "arith.minimumf": math.inf}
-"""What changes no number, for each operation that may take its terms in any order."""
+Position: TypeAlias = Callable[[int], tuple[ir.Value, bool]]
+"""The place along a loop of a nest, and whether it is the turn's own."""
 
 
 class Lanes(Protocol):
@@ -47,8 +45,8 @@ class Lanes(Protocol):
     def same(self, value: ir.Value) -> Values:
         """A number that is the same for all elements."""
 
-    def body(self, block: ir.Block, given: Sequence[Values | None], position: Callable[[int], ir.Value]) -> list[Values]:
-        """What a nest's body yields of what its arguments are; ``position`` is the place along a loop."""
+    def body(self, block: ir.Block, given: Sequence[Values | None], position: Position) -> list[Values]:
+        """What a nest's body yields of what its arguments are."""
 
     def kept(self, after: Values, before: Values) -> Values:
         """``after`` in the lanes that count, ``before`` in the others."""
@@ -69,13 +67,13 @@ class One:
         """See `Lanes`."""
         return (value,)
 
-    def body(self, block: ir.Block, given: Sequence[Values | None], position: Callable[[int], ir.Value]) -> list[Values]:
+    def body(self, block: ir.Block, given: Sequence[Values | None], position: Position) -> list[Values]:
         """See `Lanes`."""
         mapping = {argument: values[0] for argument, values in zip(block.arguments, given, strict=True) if values is not None}
         operations = [operation.operation for operation in block.operations]
         for operation in operations[:-1]:
             if operation.name == "linalg.index":
-                mapping[operation.results[0]] = position(ir.IntegerAttr(operation.attributes["dim"]).value)
+                mapping[operation.results[0]], _ = position(ir.IntegerAttr(operation.attributes["dim"]).value)
                 continue
             copied(operation, mapping)
         return [(mapping.get(value, value),) for value in operations[-1].operands]
@@ -118,8 +116,8 @@ class Vectors:
         """See `Lanes`."""
         return (self._splat(value),) * self._count
 
-    def body(self, block: ir.Block, given: Sequence[Values | None], position: Callable[[int], ir.Value]) -> list[Values]:
-        """See `Lanes`; the body `is_by_lanes`, so that nothing asks for its ``position``."""
+    def body(self, block: ir.Block, given: Sequence[Values | None], position: Position) -> list[Values]:
+        """See `Lanes`; the body `is_by_lanes`."""
         mapping = {argument: values for argument, values in zip(block.arguments, given, strict=True) if values is not None}
 
         def values_of(value: ir.Value) -> Values:
@@ -132,14 +130,14 @@ class Vectors:
             if operation.name == "arith.constant":
                 mapping[operation.results[0]] = self.same(operation.clone().operation.results[0])
                 continue
+            if operation.name == "linalg.index":
+                place, moves = position(ir.IntegerAttr(operation.attributes["dim"]).value)
+                mapping[operation.results[0]] = self._counted(place) if moves else self.same(place)
+                continue
             operands = [values_of(operand) for operand in operation.operands]
-            made = [self._lifted(operation, [values[number] for values in operands]) for number in range(self._count)]
+            made = [lifted(operation, [values[number] for values in operands]) for number in range(self._count)]
             mapping[operation.results[0]] = tuple(made)
         return [values_of(value) for value in operations[-1].operands]
-
-    def begin(self, combining: ir.Operation) -> ir.Value:
-        """A vector of running values that change nothing."""
-        return self._splat(constant(_IDENTITIES[combining.name], combining.results[0].type).value)
 
     def kept(self, after: Values, before: Values) -> Values:
         """See `Lanes`."""
@@ -147,22 +145,13 @@ class Vectors:
             return after
         return (arith.SelectOp(self._mask, after[0], before[0]).result,)
 
-    def together(self, combining: ir.Operation, running: Values) -> ir.Value:
-        """Running values as one vector."""
-        first, *others = running
-        for other in others:
-            first = self._lifted(combining, [first, other])
-        return first
-
-    def total(self, combining: ir.Operation, running: ir.Value, initial: ir.Value) -> ir.Value:
-        """The lanes of a vector, and what came before them, as one number: half of what is left is added to the other half."""
-        left = self._lanes
-        while left > 1:
-            left //= 2
-            halves = [_part(running, range(left)), _part(running, range(left, 2 * left))]
-            running = _like(combining, halves)
-        first = {"static_position": ir.DenseI64ArrayAttr.get([0])}
-        return _like(combining, [initial, ir.Operation.create("vector.extract", [initial.type], [running], first).results[0]])
+    def _counted(self, first: ir.Value) -> Values:
+        """The numbers from ``first`` on."""
+        type_ = self._type(first.type)
+        steps = [ir.IntegerAttr.get(first.type, lane) for lane in range(self._lanes)]
+        lanes = arith.ConstantOp(type_, ir.DenseElementsAttr.get(steps, type_)).result
+        begun = [first, *(arith.AddIOp(first, offset).result for offset in self._offsets)]
+        return tuple(arith.AddIOp(self._splat(place), lanes).result for place in begun)
 
     def _type(self, element: ir.Type) -> ir.VectorType:
         return ir.VectorType.get([self._lanes], element)
@@ -175,17 +164,17 @@ class Vectors:
         *outer, last = indices
         return [[*outer, last], *([*outer, arith.AddIOp(last, offset).result] for offset in self._offsets)]
 
-    def _lifted(self, operation: ir.Operation, operands: list[ir.Value]) -> ir.Value:
-        return _like(operation, operands, self._type(operation.results[0].type))
 
-
-def _like(operation: ir.Operation, operands: list[ir.Value], type_: ir.Type | None = None) -> ir.Value:
-    """What ``operation`` makes of other operands: of their type, if it is not told."""
+def lifted(operation: ir.Operation, operands: list[ir.Value]) -> ir.Value:
+    """What an operation on numbers makes of other numbers, or of vectors of them."""
     attributes = {name: operation.attributes[name] for name in operation.attributes}
-    return ir.Operation.create(operation.name, [type_ or operands[0].type], operands, attributes).results[0]
+    element, given = operation.results[0].type, operands[0].type
+    type_ = ir.VectorType.get(ir.VectorType(given).shape, element) if isinstance(given, ir.VectorType) else element
+    return ir.Operation.create(operation.name, [type_], operands, attributes).results[0]
 
 
-def _part(whole: ir.Value, lanes: range) -> ir.Value:
+def part_of(whole: ir.Value, lanes: range) -> ir.Value:
+    """Some lanes of a vector."""
     type_ = ir.VectorType.get([len(lanes)], ir.VectorType(whole.type).element_type)
     return ir.Operation.create(
         "vector.shuffle", [type_], [whole, whole], {"mask": ir.DenseI64ArrayAttr.get(list(lanes))}
@@ -197,25 +186,20 @@ def is_by_lanes(nest: Nest) -> bool:
     block = nest.operation.regions[0].blocks[0]
     operations = [view.operation for view in block.operations][:-1]
     values = [*block.arguments, *(value for operation in operations for value in (*operation.operands, *operation.results))]
-    return all(map(_is_by_lanes, operations)) and all(map(_is_element, (value.type for value in values)))
+    types = (value.type for value in values)
+    return all(map(_is_by_lanes, operations)) and all(_is_element(type_) or type_ == ir.IndexType.get() for type_ in types)
 
 
 def _is_by_lanes(operation: ir.Operation) -> bool:
     dialect, _, name = operation.name.partition(".")
     if len(operation.results) != 1 or len(operation.regions) or operation.name.startswith(_DIVISIONS):
         return False
-    return dialect == "arith" or (dialect == "math" and name in _MATH) or operation.name in _OF_LLVM
+    return dialect == "arith" or (dialect == "math" and name in _MATH) or operation.name in _OTHERS
 
 
 def _is_element(type_: ir.Type) -> bool:
     """Whether vectors of the type are computed with; bf16 is only ever converted, one by one (brain_floats.py)."""
     return isinstance(type_, ir.IntegerType | ir.F16Type | ir.F32Type | ir.F64Type)
-
-
-def combining_of(nest: Nest) -> list[ir.Operation]:
-    """What combines each of a nest's results with its terms; nothing where they cannot be taken in another order."""
-    found = accumulations(nest.operation)
-    return found if all(operation.name in _IDENTITIES for operation in found) else []
 
 
 def is_dense(array: ir.Value) -> bool:

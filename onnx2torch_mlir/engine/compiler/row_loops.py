@@ -10,10 +10,10 @@ from torch_mlir.dialects import affine, arith, scf
 
 from onnx2torch_mlir.engine.compiler.extents import Length, index
 from onnx2torch_mlir.engine.compiler.nests import Place, uses
-from onnx2torch_mlir.engine.compiler.row_lanes import Lanes, One, Values, Vectors, combining_of, is_by_lanes, is_dense
+from onnx2torch_mlir.engine.compiler.row_lanes import Lanes, One, Position, Values, Vectors, is_by_lanes, is_dense
 from onnx2torch_mlir.engine.compiler.row_passes import Element, Pass, Step
+from onnx2torch_mlir.engine.compiler.row_sums import Numbers, Sum, sums_of, together, total
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.hints import ANY_OF_NAN
 
 _REGISTERS_OF_A_VECTOR = 8
 """What a body holds of one: as many vectors take turns as there are registers for."""
@@ -30,20 +30,6 @@ class Spot:
     def indices(self, here: list[ir.Value]) -> list[ir.Value]:
         """The indices at one place of the loops."""
         return [*self.first, *(_applied(expression, here) for expression in self.rest)]
-
-
-@dataclass(frozen=True)
-class _Sum:
-    """What the innermost loop of a pass adds up, and the operation that does; None if it has to go in order."""
-
-    step: Step
-    place: Place
-    combining: ir.Operation | None
-
-    @property
-    def is_any_of_nan(self) -> bool:
-        """Whether it may be any number where one of its terms is NaN."""
-        return self.combining is not None and ANY_OF_NAN in self.combining.attributes
 
 
 class Loops:
@@ -82,80 +68,87 @@ class Loops:
 
     def _innermost(self, one: Pass, here: list[ir.Value]) -> None:
         """The innermost loop of a pass, at one place of the loops around it."""
-        sums = [each for step in one.steps if step.reduces_innermost() for each in _sums_of(step)]
-        marked = [each.combining.attributes for each in sums if each.combining is not None and each.is_any_of_nan]
+        sums = [each for step in one.steps if step.reduces_innermost() for each in sums_of(step)]
+        marked = [operation.attributes for each in sums for operation in each.any_of_nan]
         before = [attributes["fastmath"] for attributes in marked]
         for attributes in marked:
             attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<nnan, nsz>")
         # Not a position of the innermost loop is read here: what it adds up to does not depend on it.
-        initial = [self._load(each.step, each.place, [*here, self._zero], One())[0] for each in sums]
+        initial = [
+            [self._load(each.step, place, [*here, self._zero], One())[0] for place in each.places] for each in sums
+        ]
         write = self._by_vectors if self._is_by_lanes(one, sums) else self._by_elements
-        for each, total in zip(sums, write(one, here, sums, initial), strict=True):
-            if each.is_any_of_nan:
-                # Some number, and the same one for all that read it.
-                total = ir.Operation.create("llvm.freeze", [total.type], [total]).results[0]
-            self._store(each.step, each.place, (total,), [*here, self._zero], One())
+        for each, numbers in zip(sums, write(one, here, sums, initial), strict=True):
+            for place, number in zip(each.places, numbers, strict=True):
+                if each.any_of_nan:
+                    # Some number, and the same one for all that read it.
+                    number = ir.Operation.create("llvm.freeze", [number.type], [number]).results[0]
+                self._store(each.step, place, (number,), [*here, self._zero], One())
         # The nests may stay beside the loop (attention_code.py), where nothing makes one number of what NaN leaves open.
         for attributes, relaxed in zip(marked, before, strict=True):
             attributes["fastmath"] = relaxed
 
-    def _by_elements(self, one: Pass, here: list[ir.Value], sums: list[_Sum], initial: list[ir.Value]) -> list[ir.Value]:
-        after = self._loop(one, here, sums, initial, (self._zero, self._lengths[one.lengths[-1]], self._one), lambda _: One())
-        return [total for (total,) in after]
+    def _by_elements(self, one: Pass, here: list[ir.Value], sums: list[Sum], initial: list[Numbers]) -> list[Numbers]:
+        bounds = (self._zero, self._lengths[one.lengths[-1]], self._one)
+        return [_first(each) for each in self._loop(one, here, sums, _single(initial), bounds, lambda _: One())]
 
-    def _by_vectors(self, one: Pass, here: list[ir.Value], sums: list[_Sum], initial: list[ir.Value]) -> list[ir.Value]:
+    def _by_vectors(self, one: Pass, here: list[ir.Value], sums: list[Sum], initial: list[Numbers]) -> list[Numbers]:
         """Several vectors at once as long as they are full, then one by one."""
         lanes, count = self._unit.lanes, max(self._unit.registers // _REGISTERS_OF_A_VECTOR, 1)
         single, far = Vectors(lanes, 1), lanes * count
         length, combining = one.lengths[-1], [each.combining for each in sums if each.combining is not None]
         bound = self._lengths[length]
-        running = [single.begin(operation) for operation in combining]
+        begun = [each.begin(before) for each, before in zip(combining, initial, strict=True)]
+        running = [[single.same(number)[0] for number in numbers] for numbers in begun]
         full = self._zero
         if not isinstance(length, int) or length >= far:
             full = index(length - length % far) if isinstance(length, int) else _multiple(bound, index(far))
-            begun = [value for value in running for _ in range(count)]
+            several = [[(vector,) * count for vector in vectors] for vectors in running]
             bounds = (self._zero, full, index(far))
-            parts = self._loop(one, here, sums, begun, bounds, lambda _: Vectors(lanes, count))
-            running = [single.together(operation, part) for operation, part in zip(combining, parts, strict=True)]
+            parts = self._loop(one, here, sums, several, bounds, lambda _: Vectors(lanes, count))
+            running = [together(each, part) for each, part in zip(combining, parts, strict=True)]
         if not isinstance(length, int) or length % far:
             is_whole = isinstance(length, int) and length % lanes == 0
 
             def rest(place: ir.Value) -> Vectors:
                 return Vectors(lanes, 1, None if is_whole else arith.SubIOp(bound, place).result)
 
-            running = [total for (total,) in self._loop(one, here, sums, running, (full, bound, index(lanes)), rest)]
-        return [single.total(*each) for each in zip(combining, running, initial, strict=True)]
+            bounds = (full, bound, index(lanes))
+            running = [_first(each) for each in self._loop(one, here, sums, _single(running), bounds, rest)]
+        return [total(*each) for each in zip(combining, running, initial, strict=True)]
 
     def _loop(
         self,
         one: Pass,
         here: list[ir.Value],
-        sums: list[_Sum],
-        initial: list[ir.Value],
+        sums: list[Sum],
+        initial: list[list[Values]],
         bounds: tuple[ir.Value, ir.Value, ir.Value],
         turn: Callable[[ir.Value], Lanes],
-    ) -> list[Values]:
+    ) -> list[list[Values]]:
         """A loop (from, to, step) whose turn at each place is for the lanes that ``turn`` gives; what the sums are after it."""
-        made = scf.ForOp(*bounds, initial)
-        count = len(initial) // len(sums) if sums else 0
+        made = scf.ForOp(*bounds, [value for numbers in initial for values in numbers for value in values])
 
-        def of_sums(values: list[ir.Value]) -> list[Values]:
-            return [tuple(values[number * count : (number + 1) * count]) for number in range(len(sums))]
+        def of_sums(values: list[ir.Value]) -> list[list[Values]]:
+            rest = iter(values)
+            return [[tuple(next(rest) for _ in each) for each in numbers] for numbers in initial]
 
         with ir.InsertionPoint(made.body):
-            place = made.induction_variable
-            lanes = turn(place)
+            lanes = turn(made.induction_variable)
             before = of_sums(list(made.inner_iter_args))
-            after = self._turn(one.steps, [*here, place], {id(s.place): v for s, v in zip(sums, before, strict=True)}, lanes)
-            kept = [lanes.kept(*values) for values in zip(after, before, strict=True)]
+            places = [place for each in sums for place in each.places]
+            running = [values for numbers in before for values in numbers]
+            by_place = {id(place): values for place, values in zip(places, running, strict=True)}
+            after = self._turn(one.steps, [*here, made.induction_variable], by_place, lanes)
+            kept = [lanes.kept(*values) for values in zip(after, running, strict=True)]
             scf.YieldOp([value for values in kept for value in values])
         return of_sums(list(made.results))
 
-    def _is_by_lanes(self, one: Pass, sums: list[_Sum]) -> bool:
+    def _is_by_lanes(self, one: Pass, sums: list[Sum]) -> bool:
         """Whether vectors of neighbours along the innermost loop do what their elements do."""
         if any(each.combining is None for each in sums) or not all(is_by_lanes(step.nest) for step in one.steps):
             return False
-        summed = {id(each.place) for each in sums}
+        summed = {id(place) for each in sums for place in each.places}
         innermost = self._dims + len(one.lengths) - 1
         for step in one.steps:
             for place in step.nest.buffers:
@@ -195,9 +188,9 @@ class Loops:
                     self._store(step, place, values, here, lanes)
         return after
 
-    def _positions(self, step: Step, here: list[ir.Value]) -> Callable[[int], ir.Value]:
+    def _positions(self, step: Step, here: list[ir.Value]) -> Position:
         loops = [*step.rows, *step.inside]
-        return lambda dim: here[loops.index(dim)] if dim in loops else self._zero
+        return lambda dim: (here[loops.index(dim)], dim == loops[-1]) if dim in loops else (self._zero, False)
 
     def _load(self, step: Step, place: Place, here: list[ir.Value], lanes: Lanes) -> Values:
         spot = self._where(step, place)
@@ -209,11 +202,13 @@ class Loops:
         lanes.store(values, spot.array, spot.indices(here))
 
 
-def _sums_of(step: Step) -> list[_Sum]:
-    """What the innermost loop of a step that reduces adds up."""
-    written = [place for place in step.nest.places if place.written]
-    combining = combining_of(step.nest) or [None] * len(written)
-    return [_Sum(step, *each) for each in zip(written, combining, strict=True)]
+def _single(numbers: list[Numbers]) -> list[list[Values]]:
+    """One vector, or element, of each."""
+    return [[(number,) for number in each] for each in numbers]
+
+
+def _first(numbers: list[Values]) -> Numbers:
+    return [first for (first,) in numbers]
 
 
 def _applied(expression: ir.AffineExpr, here: list[ir.Value]) -> ir.Value:
