@@ -1,4 +1,5 @@
-"""Sorting: a bottom-up merge sort of (element, position) rows, stable, in O(n log n); topk takes its beginning.
+"""Sorting: rows of keys (order_keys.py) by a merge sort (merge_sort.py), stable, in O(n log n); of a row of which only the
+beginning is wanted, what may be there is collected before (selection.py).
 
 NaN counts as larger than every number, as in PyTorch. Of equal elements the one with the lower position comes first, in
 both directions.
@@ -6,100 +7,88 @@ both directions.
 
 from __future__ import annotations
 
+import operator
+from typing import Any
+
 import sympy
 import torch
 from torch.fx import Node
 from torch_mlir import ir
 
-from onnx2torch_mlir.core.dims import product
+from onnx2torch_mlir.core.dims import product, to_dim
 from onnx2torch_mlir.core.signature import Dim
-from onnx2torch_mlir.diagnostics import refuse
-from onnx2torch_mlir.lowering.casts import cast
-from onnx2torch_mlir.lowering.context import Context
-from onnx2torch_mlir.lowering.dtypes import Kind, kind, op_math
+from onnx2torch_mlir.lowering.context import Context, spec_of
+from onnx2torch_mlir.lowering.merge_sort import merge_sort, room_for
 from onnx2torch_mlir.lowering.movement import transpose
-from onnx2torch_mlir.lowering.operand import Operand, Spec
-from onnx2torch_mlir.lowering.pointwise import elementwise
+from onnx2torch_mlir.lowering.operand import Operand
+from onnx2torch_mlir.lowering.order_keys import key_dtype, key_of
 from onnx2torch_mlir.lowering.registry import rule
+from onnx2torch_mlir.lowering.selection import BLOCK, SHORT, Row, collect
 from onnx2torch_mlir.lowering.shapes import reshape
-from onnx2torch_mlir.lowering.slicing import dim_index, extract_slice
+from onnx2torch_mlir.lowering.slicing import dim_index, insert_slice
 
 
-def precedes(ctx: Context, x: ir.Value, y: ir.Value, dtype: torch.dtype, descending: bool) -> ir.Value:
-    """Whether x stands strictly before y in the order."""
-    b = ctx.b
-    wide = op_math(dtype)
-    p, q = cast(b, x, dtype, wide), cast(b, y, dtype, wide)
-    if kind(wide) is Kind.COMPLEX:
-        raise refuse("O2M-L002", f"numbers of {dtype} have no order", case=str(dtype))
-    if kind(wide) is not Kind.FLOAT:
-        letter = "s" if kind(wide) is Kind.SIGNED else "u"
-        return b.compare(f"{letter}gt" if descending else f"{letter}lt", p, q)
-    nan_p, nan_q = b.compare("uno", p, p), b.compare("uno", q, q)
-    first, other = (nan_p, nan_q) if descending else (nan_q, nan_p)
-    only = b.same("arith.andi", first, b.logical_not(other))
-    return b.same("arith.ori", b.compare("ogt" if descending else "olt", p, q), only)
-
-
-def sort_rows(ctx: Context, x: Operand, descending: bool) -> tuple[Operand, Operand]:
-    """(sorted elements, their positions) of each row of a matrix."""
+def sort_rows(ctx: Context, x: Operand, descending: bool, few: Dim) -> tuple[Operand, Operand]:
+    """The first ``few`` (elements, positions) of each sorted row of a matrix; at most all of them."""
     b = ctx.b
     rows, length = (ctx.sizes.value(d) for d in x.shape)
-    positions = elementwise(ctx, Spec(torch.int64, x.shape), [], lambda: b.from_index(b.iteration(1), torch.int64))
+    whole = few == x.shape[1] or (isinstance(x.shape[1], int) and x.shape[1] <= SHORT)
+    count = length if few == x.shape[1] else b.same("arith.minsi", ctx.sizes.value(few), length)
+    shape = (x.shape[0], few)
+    dtype = key_dtype(x.dtype)
+    room = x.shape[1] if whole else to_dim(x.shape[1] + BLOCK)
+    pairs = room_for(ctx, dtype, room)
+    # Of a whole row the keys are put where they are sorted.
+    scratch = [] if whole else [ctx.empty(dtype, (room,)) for _ in range(2)]
 
-    def unfinished(width: ir.Value, *_: ir.Value) -> ir.Value:
-        return b.compare("slt", width, length)
+    def key_at(r: ir.Value, i: ir.Value) -> ir.Value:
+        return key_of(b, ctx.at(x, [r, i]), x.dtype, descending)
 
-    def double(width: ir.Value, keys: ir.Value, order: ir.Value) -> list[ir.Value]:
-        targets = [ctx.empty(x.dtype, x.shape), ctx.empty(torch.int64, x.shape)]
-        step = b.same("arith.addi", width, width)
+    def row(r: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+        (elements, positions), (now, there) = carried[-2:], (pairs.of(carried[-4:-2]), length)
+        kept = list(carried[:-4])
+        if whole:
+            now = now.of(
+                ctx.loop(
+                    length,
+                    now.tensors,
+                    lambda i, *t: now.of(t).written(ctx, i, key_at(r, i), b.from_index(i, torch.int64)).tensors,
+                )
+            )
+        else:
+            (keys,) = ctx.loop(
+                length, kept[:1], lambda i, t: [b.make("tensor.insert", t.type, key_at(r, i), t, i)]
+            )
+            now, there, after = collect(ctx, Row(dtype, keys, kept[1], length, count), now)
+            kept = [after.keys, after.parts]
+        now, start = merge_sort(ctx, now, there)
 
-        def row(r: ir.Value, *into: ir.Value) -> list[ir.Value]:
-            return ctx.loop(length, into, lambda lo, *t: merge(r, lo, t), step=step)
+        def put(i: ir.Value, elements: ir.Value, positions: ir.Value) -> list[ir.Value]:
+            _, position = now.read(ctx, b.same("arith.addi", start, i))
+            element = ctx.at(x, [r, b.to_index(position, torch.int64)])
+            return [
+                b.make("tensor.insert", elements.type, element, elements, r, i),
+                b.make("tensor.insert", positions.type, position, positions, r, i),
+            ]
 
-        def merge(r: ir.Value, lo: ir.Value, into: tuple[ir.Value, ...]) -> list[ir.Value]:
-            middle = b.same("arith.minsi", b.same("arith.addi", lo, width), length)
-            end = b.same("arith.minsi", b.same("arith.addi", lo, step), length)
-            last = b.same("arith.subi", length, b.idx(1))
+        return [*kept, *now.tensors, *ctx.loop(count, [elements, positions], put)]
 
-            def take(k: ir.Value, i: ir.Value, j: ir.Value, out_keys: ir.Value, out_order: ir.Value) -> list[ir.Value]:
-                left_there, right_there = b.compare("slt", i, middle), b.compare("slt", j, end)
-                safe_i, safe_j = b.same("arith.minsi", i, last), b.same("arith.minsi", j, last)
-                element = b.element(x.dtype)
-                left = b.make("tensor.extract", element, keys, r, safe_i)
-                right = b.make("tensor.extract", element, keys, r, safe_j)
-                right_first = b.same("arith.andi", right_there, precedes(ctx, right, left, x.dtype, descending))
-                use_right = b.same("arith.ori", right_first, b.logical_not(left_there))
-                source = b.select(use_right, safe_j, safe_i)
-                position = b.make("tensor.extract", b.i64, order, r, source)
-                next_i = b.select(use_right, i, b.same("arith.addi", i, b.idx(1)))
-                next_j = b.select(use_right, b.same("arith.addi", j, b.idx(1)), j)
-                key = b.select(use_right, right, left)
-                return [
-                    next_i,
-                    next_j,
-                    b.make("tensor.insert", out_keys.type, key, out_keys, r, k),
-                    b.make("tensor.insert", out_order.type, position, out_order, r, k),
-                ]
-
-            return ctx.loop(end, [lo, middle, *into], take, start=lo)[2:]
-
-        merged = ctx.loop(rows, targets, row)
-        return [step, *merged]
-
-    _, keys, order = ctx.repeat_while([b.idx(1), x.value, positions.value], unfinished, double)
-    return Operand(x.dtype, x.shape, keys), Operand(torch.int64, x.shape, order)
+    targets = [ctx.empty(x.dtype, shape), ctx.empty(torch.int64, shape)]
+    *_, elements, positions = ctx.loop(rows, [*scratch, *pairs.tensors, *targets], row)
+    return Operand(x.dtype, shape, elements), Operand(torch.int64, shape, positions)
 
 
-def sort_along(ctx: Context, x: Operand, dim: int, descending: bool) -> tuple[Operand, Operand]:
-    """(sorted elements, positions) along a dim of rank 1 or more."""
+def sort_along(ctx: Context, x: Operand, dim: int, descending: bool, few: Dim | None = None) -> tuple[Operand, Operand]:
+    """(sorted elements, positions) along a dim of rank 1 or more; the first ``few`` of them, where that is given."""
     axis = dim_index(dim, x.rank)
     order = [a for a in range(x.rank) if a != axis] + [axis]
     moved = transpose(ctx, x, order)
     matrix: list[Dim] = [product(moved.shape[:-1]), moved.shape[-1]]
-    results = sort_rows(ctx, reshape(ctx, moved, matrix), descending)
+    results = sort_rows(ctx, reshape(ctx, moved, matrix), descending, moved.shape[-1] if few is None else few)
     back = [order.index(a) for a in range(x.rank)]
-    first, second = (transpose(ctx, reshape(ctx, r, moved.shape), back) for r in results)
+    first, second = (
+        transpose(ctx, reshape(ctx, r, (*moved.shape[:-1], r.shape[1])), back) for r in results
+    )
     return first, second
 
 
@@ -107,10 +96,36 @@ def sort_along(ctx: Context, x: Operand, dim: int, descending: bool) -> tuple[Op
 def sort_stable(
     ctx: Context, node: Node, x: Operand, *, stable: bool | None = False, dim: int = -1, descending: bool = False
 ) -> tuple[Operand, Operand]:
-    """(sorted, positions); equal elements keep their order."""
+    """(sorted, positions); equal elements keep their order.
+
+    Where all that reads them reads the same number of the first ones, the others are not sorted, and are undefined.
+    """
     if x.rank == 0:
         return x, ctx.full(0, torch.int64, ())
-    return sort_along(ctx, x, dim, descending)
+    few = _read_first(node, dim_index(dim, x.rank))
+    if few is None or not (isinstance(few, int) or ctx.sizes.knows(few)):
+        return sort_along(ctx, x, dim, descending)
+    first, second = (
+        insert_slice(ctx, part, Operand(part.dtype, x.shape, ctx.empty(part.dtype, x.shape)), [0] * x.rank)
+        for part in sort_along(ctx, x, dim, descending, few)
+    )
+    return first, second
+
+
+def _read_first(node: Node, axis: int) -> Dim | None:
+    """How many of the first along ``axis`` are all that anything reads of the results; None if that is not so."""
+    found: set[Dim] = set()
+    for part in node.users:
+        for user in part.users:
+            if part.target is not operator.getitem or user.target is not torch.ops.aten.slice.Tensor or user.kwargs:
+                return None
+            given: dict[str, Any] = dict(zip(("self", "dim", "start", "end", "step"), user.args, strict=False))
+            shape = spec_of(user.meta["val"]).shape
+            begins = given.get("start") in (0, None) and given.get("step", 1) == 1
+            if not begins or dim_index(given.get("dim", 0), len(shape)) != axis:
+                return None
+            found.add(shape[axis])
+    return found.pop() if len(found) == 1 else None
 
 
 @rule("aten.topk.default")
@@ -118,14 +133,9 @@ def topk(
     ctx: Context, node: Node, x: Operand, k: Dim, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Operand, Operand]:
     """(the k first elements of the order, their positions)."""
-    values, positions = ctx.specs(node)
     if x.rank == 0:
         return x, ctx.full(0, torch.int64, ())
     axis = dim_index(dim, x.rank)
     ctx.require(sympy.Le(k, x.shape[axis]), f"topk of {k} needs as many elements")
-    results = sort_along(ctx, x, axis, largest)
-    zeros, ones = [0] * x.rank, [1] * x.rank
-    first, second = (
-        extract_slice(ctx, r, zeros, spec.shape, ones) for r, spec in zip(results, (values, positions), strict=True)
-    )
-    return first, second
+    values, _ = ctx.specs(node)
+    return sort_along(ctx, x, axis, largest, values.shape[axis])
