@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.one_node import agrees
+from onnx2torch_mlir.lowering import named
+from onnx2torch_mlir.model import read
+from onnx2torch_mlir.program import convert
+from tests.one_node import agrees, node_model, reference
 
-NATIVE = False
+NATIVE = True
 RANDOM = np.random.default_rng(5)
 
 
@@ -53,3 +56,22 @@ def test_no_boxes() -> None:
     inputs = [boxes(1, 0, False), np.zeros((1, 2, 0), np.float32), np.array([4], np.int64)]
     want = [np.zeros((0, 3), np.int64)]
     agrees("NonMaxSuppression", inputs, opset=11, dynamic=True, known=[2], expected=want, native=NATIVE)
+
+
+@pytest.mark.parametrize("limit", [0, 5, 300])
+def test_classes_one_by_one(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Natively, sorted boxes are compared with those that are chosen; the part's own program chooses the same."""
+    taken: list[Any] = []
+    lowering = named.suppressed_boxes
+    monkeypatch.setattr(named, "suppressed_boxes", lambda *given: (taken.append(given), lowering(*given))[1])
+    scores = RANDOM.standard_normal((2, 3, 200)).round(1).astype(np.float32)
+    scores[0, 1, ::3], scores[1, 0, 5], scores[1, 2] = -np.inf, np.inf, -5
+    numbers = [np.array([limit], np.int64), np.array([0.4], np.float32), np.array([-1], np.float32)]
+    inputs = [boxes(2, 200, False), scores, *numbers]
+    model = node_model("NonMaxSuppression", inputs, opset=11, known=[2], dynamic=True)
+    feeds = {f"in{number}": array for number, array in enumerate(inputs) if number != 2}
+    program = convert(read(model))
+    (wanted,) = reference(model, feeds)
+    for way in (program.eager(), program.compile()):
+        np.testing.assert_array_equal(way.run(feeds)[0], wanted)
+    assert len(taken) == 1
