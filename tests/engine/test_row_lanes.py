@@ -159,6 +159,17 @@ def test_what_is_made_of_positions_is_a_pass_of_the_same_loop(text, columns, mon
     np.testing.assert_array_equal(found, reference(model, {"x": x})[0])
 
 
+@pytest.mark.parametrize(("columns", "seen"), [(8, False), (15, False), (16, True), (17, True)])
+def test_few_elements_are_asked_one_by_one(columns, seen, monkeypatch):
+    signature = f"g (float[n, {columns}] x) => (int64[n] y)"
+    text = f"{signature} {{ y = ArgMax<axis = -1, keepdims = 0>(x) }}"
+    model = parser.parse_model(f'<ir_version: 9, opset_import: ["": 21]> {text}')
+    x = rows_with_equal_extremes(columns, "f")
+    (found,), by_vectors = results(model, [{"x": x}], monkeypatch, UNITS["16 lanes"])
+    assert by_vectors == [seen]
+    np.testing.assert_array_equal(found, np.argmax(x, -1))
+
+
 def test_one_row_without_other_axes_has_vectors(monkeypatch):
     text = "y = ArgMax<axis = 0>(x)"
     model = parser.parse_model(f'<ir_version: 9, opset_import: ["": 21]> g (float[n] x) => (int64[1] y) {{ {text} }}')

@@ -87,7 +87,8 @@ class Writer:
         # What stands for a class of lengths may only be made after the group.
         own = {equal.find(length): length for nest in nests for length in nest.lengths}
         self._lengths = {length: emitted(length if isinstance(length, int) else own[length]) for length in own}
-        self._loops = Loops(len(rows), self._lengths, self._kept, self._where)
+        alone = sum(len(one.lengths) > 0 for one in self.passes) == 1
+        self._loops = Loops(len(rows), self._lengths, self._kept, self._where, alone=alone)
 
     @property
     def bounds(self) -> list[ir.Value]:

@@ -36,7 +36,8 @@ class Loops:
     """Emits passes over rows of ``dims`` dims; made before the loop over rows.
 
     ``lengths`` are the loops' bounds, ``where`` tells where an element of a buffer is, ``kept`` are buffers without memory:
-    what is written there is only needed in the same turn.
+    what is written there is only needed in the same turn. A pass that is ``alone`` and looks for a position among less than a
+    vector's elements goes one by one: LLVM writes them out, and takes several rows at once.
     """
 
     def __init__(
@@ -45,9 +46,11 @@ class Loops:
         lengths: dict[Length, ir.Value],
         kept: Container[ir.Value],
         where: Callable[[Step, Place], Spot],
+        *,
+        alone: bool = False,
     ) -> None:
         self._dims, self._lengths, self._kept, self._where = dims, lengths, kept, where
-        self._unit = of_host()
+        self._unit, self._alone = of_host(), alone
         self._zero, self._one = index(0), index(1)
 
     def write(self, one: Pass, row: list[ir.Value]) -> None:
@@ -147,6 +150,9 @@ class Loops:
     def _is_by_lanes(self, one: Pass, sums: list[Sum]) -> bool:
         """Whether vectors of neighbours along the innermost loop do what their elements do."""
         if any(each.combining is None for each in sums) or not all(is_by_lanes(step.nest) for step in one.steps):
+            return False
+        length = one.lengths[-1]
+        if self._alone and isinstance(length, int) and length < self._unit.lanes and any(each.is_extreme for each in sums):
             return False
         summed = {id(place) for each in sums for place in each.places}
         innermost = self._dims + len(one.lengths) - 1

@@ -92,6 +92,11 @@ class Sum:
     combining: Combining | None
 
     @property
+    def is_extreme(self) -> bool:
+        """Whether it is an extreme and its position."""
+        return isinstance(self.combining, FirstExtreme)
+
+    @property
     def any_of_nan(self) -> list[ir.Operation]:
         """The operation, if it may give any number where one of its terms is NaN."""
         one = self.combining.operation if isinstance(self.combining, Operation) else None
