@@ -23,22 +23,26 @@ _NEIGHBOURS = (0, 2, 1, 0, 2, 1)
 
 @dataclass(frozen=True)
 class Pairs:
-    """``keys`` of ``dtype`` and their ``positions`` (int64) in the first half of tensors of twice ``half`` elements."""
+    """``keys`` of ``dtype`` and their ``positions`` (int64) in the first half of tensors of twice ``half`` elements.
+
+    ``tallies`` are as many numbers (int64) as a half has, to count with.
+    """
 
     dtype: torch.dtype
     keys: ir.Value
     positions: ir.Value
+    tallies: ir.Value
     half: ir.Value
 
     @property
     def tensors(self) -> list[ir.Value]:
-        """Both tensors."""
-        return [self.keys, self.positions]
+        """All tensors."""
+        return [self.keys, self.positions, self.tallies]
 
     def of(self, tensors: tuple[ir.Value, ...] | list[ir.Value]) -> Pairs:
         """The same with other tensors."""
-        keys, positions = tensors
-        return Pairs(self.dtype, keys, positions, self.half)
+        keys, positions, tallies = tensors
+        return Pairs(self.dtype, keys, positions, tallies, self.half)
 
     def read(self, ctx: Context, place: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Key and position at ``place``."""
@@ -48,21 +52,21 @@ class Pairs:
     def written(self, ctx: Context, place: ir.Value, key: ir.Value, position: ir.Value) -> Pairs:
         """The pairs with another at ``place``."""
         keys = ctx.b.make("tensor.insert", self.keys.type, key, self.keys, place)
-        return self.of([keys, ctx.b.make("tensor.insert", self.positions.type, position, self.positions, place)])
+        return self.of([keys, ctx.b.make("tensor.insert", self.positions.type, position, self.positions, place), self.tallies])
 
 
 def room_for(ctx: Context, dtype: torch.dtype, count: Dim) -> Pairs:
-    """Undefined pairs that `merge_sort` can put in order, of ``count`` at most."""
+    """Undefined pairs that can be put in order, of ``count`` at most."""
     b = ctx.b
     if isinstance(count, int):
         known = max(_FIRST_RUN, 1 << (count - 1).bit_length() if count else 0)
         keys, positions = (ctx.empty(each, (2 * known,)) for each in (dtype, torch.int64))
-        return Pairs(dtype, keys, positions, b.idx(known))
+        return Pairs(dtype, keys, positions, ctx.empty(torch.int64, (known,)), b.idx(known))
     half, _ = _power_of_two(ctx, ctx.sizes.value(count))
     twice = b.same("arith.addi", half, half)
     types = [ir.RankedTensorType.get([b.dynamic], b.element(each)) for each in (dtype, torch.int64)]
     keys, positions = (b.make("tensor.empty", type_, twice) for type_ in types)
-    return Pairs(dtype, keys, positions, half)
+    return Pairs(dtype, keys, positions, b.make("tensor.empty", types[1], half), half)
 
 
 def merge_sort(ctx: Context, pairs: Pairs, count: ir.Value) -> tuple[Pairs, ir.Value]:
@@ -77,7 +81,7 @@ def merge_sort(ctx: Context, pairs: Pairs, count: ir.Value) -> tuple[Pairs, ir.V
         return [keys]
 
     (keys,) = ctx.loop(end, [pairs.keys], fill, start=count)
-    filled = pairs.of([keys, pairs.positions])
+    filled = pairs.of([keys, *pairs.tensors[1:]])
     short = ctx.loop(count, filled.tensors, lambda lo, *t: _four(ctx, pairs.of(t), lo).tensors, step=b.idx(_FIRST_RUN))
 
     def level(_: ir.Value, width: ir.Value, source: ir.Value, target: ir.Value, *tensors: ir.Value) -> list[ir.Value]:

@@ -1,5 +1,6 @@
-"""Sorting: rows of keys (order_keys.py) by a merge sort (merge_sort.py), stable, in O(n log n); of a row of which only the
-beginning is wanted, what may be there is collected before (selection.py).
+"""Sorting: rows of keys (order_keys.py) by a merge sort (merge_sort.py), stable, in O(n log n), or by counting where keys are
+close together (counting_sort.py); of a row of which only the beginning is wanted, what may be there is collected before
+(selection.py).
 
 NaN counts as larger than every number, as in PyTorch. Of equal elements the one with the lower position comes first, in
 both directions.
@@ -18,7 +19,8 @@ from torch_mlir import ir
 from onnx2torch_mlir.core.dims import product, to_dim
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.lowering.context import Context, spec_of
-from onnx2torch_mlir.lowering.merge_sort import merge_sort, room_for
+from onnx2torch_mlir.lowering.counting_sort import put_in_order
+from onnx2torch_mlir.lowering.merge_sort import room_for
 from onnx2torch_mlir.lowering.movement import transpose
 from onnx2torch_mlir.lowering.operand import Operand
 from onnx2torch_mlir.lowering.order_keys import key_dtype, key_of
@@ -45,8 +47,8 @@ def sort_rows(ctx: Context, x: Operand, descending: bool, few: Dim) -> tuple[Ope
         return key_of(b, ctx.at(x, [r, i]), x.dtype, descending)
 
     def row(r: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-        (elements, positions), (now, there) = carried[-2:], (pairs.of(carried[-4:-2]), length)
-        kept = list(carried[:-4])
+        (elements, positions), kept = carried[-2:], list(carried[: len(scratch)])
+        now, there = pairs.of(carried[len(scratch) : -2]), length
         if whole:
             now = now.of(
                 ctx.loop(
@@ -61,7 +63,7 @@ def sort_rows(ctx: Context, x: Operand, descending: bool, few: Dim) -> tuple[Ope
             )
             now, there, after = collect(ctx, Row(dtype, keys, kept[1], length, count), now)
             kept = [after.keys, after.parts]
-        now, start = merge_sort(ctx, now, there)
+        now, start = put_in_order(ctx, now, there)
 
         def put(i: ir.Value, elements: ir.Value, positions: ir.Value) -> list[ir.Value]:
             _, position = now.read(ctx, b.same("arith.addi", start, i))

@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler import passes
-from onnx2torch_mlir.lowering import lower
+from onnx2torch_mlir.lowering import counting_sort, lower
 from tests.lowering.execution import run, run_lowered
 from tests.lowering.programs import call, program
 
@@ -36,6 +36,19 @@ def rows_of(dtype: torch.dtype, length: int) -> torch.Tensor:
     x[2], x[3] = (x[2] * 2).round(), 1.5
     special = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan, -torch.nan, 1.0], dtype=dtype)
     x[4], x[5, ::2] = special[torch.randint(0, 7, (length,))], torch.nan
+    return x
+
+
+def close_together(dtype: torch.dtype, length: int) -> torch.Tensor:
+    """Rows of numbers in a range as wide as half the room there is for so many, one wider, of few, and at either end."""
+    limits = torch.iinfo(dtype)
+    x = torch.randint(0, 128, (6, length), dtype=dtype) % 100
+    if length:
+        half = max(4, 1 << (length - 1).bit_length())
+        for row, far in enumerate((half - 1, half)):
+            x[row], x[row, 0], x[row, -1] = torch.randint(far, (length,)), min(far, limits.max), 0
+        x[2:4] = x[2:4] % 3
+        x[3], x[4] = limits.max - x[3], limits.min + x[4]
     return x
 
 
@@ -74,6 +87,20 @@ def test_first_few_and_all_of_rows(dtype: torch.dtype, descending: bool) -> None
         for length in LENGTHS:
             x = rows_of(dtype, length)
             agrees(run_lowered(lowered, [x]), x, few, descending)
+
+
+@pytest.mark.parametrize("few", [40, None])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16])
+def test_numbers_close_together(dtype: torch.dtype, few: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are counted: without a merge sort, rows of more than a few come out just as well."""
+    for merges in (True, False) if few is None else (True,):
+        if not merges:
+            monkeypatch.setattr(counting_sort, "merge_sort", lambda ctx, pairs, count: (pairs, ctx.b.idx(0)))
+        lowered = lower(sorted_and_cut(close_together(dtype, 3), (few, few), True, 1, ("rows", "columns")))
+        for length in (1, 63, 65, 128, 129, 1000) if merges else (128, 1000):
+            x = close_together(dtype, length)
+            x = x if merges else x[2:]
+            agrees(run_lowered(lowered, [x]), x, few, True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
