@@ -129,8 +129,29 @@ def _bound(ctx: Context, row: Row) -> tuple[ir.Value, ir.Value]:
         after = b.select(enough, b.same("arith.subi", tried, b.constant(1, row.dtype)), after)
         return [b.select(enough, none, b.same("arith.shrui", one, b.constant(1, row.dtype))), after]
 
-    # Signed numbers have the order of unsigned ones with the first bit turned over: it is known where it is as in the lowest.
     none = b.constant(0, row.dtype)
-    begun = [b.select(is_short, none, lowest), b.select(is_short, highest, lowest)]
+    begun = _first_bit(ctx, row.dtype, *ctx.loop(parts, [highest, lowest], lambda i, *t: _extremes(ctx, at(least, i), *t)))
+    begun = [b.select(is_short, *pair) for pair in zip((none, highest), begun, strict=True)]
     _, bound = ctx.repeat_while(begun, lambda one, _: b.compare("ne", one, none), bit)
     return bound, least
+
+
+def _extremes(ctx: Context, key: ir.Value, least: ir.Value, most: ir.Value) -> list[ir.Value]:
+    return [ctx.b.same("arith.minsi", least, key), ctx.b.same("arith.maxsi", most, key)]
+
+
+def _first_bit(ctx: Context, dtype: torch.dtype, least: ir.Value, most: ir.Value) -> list[ir.Value]:
+    """The highest bit that is not the same from ``least`` to ``most``, or 0; and the lowest number that begins as they do.
+
+    Signed numbers have the order of unsigned ones with the first bit turned over, so that the lowest has it set.
+    """
+    b = ctx.b
+    none, one = b.constant(0, dtype), b.constant(1, dtype)
+    lowest, _ = (b.constant(number, dtype) for number in int_range(dtype))
+    different = b.same("arith.xori", least, most)
+    equal = b.compare("eq", different, none)
+    first = b.same("arith.shrui", lowest, b.select(equal, none, b.same("math.ctlz", different)))
+    rest = b.same("arith.subi", b.same("arith.shli", first, one), one)
+    begins = b.same("arith.andi", least, b.same("arith.xori", rest, b.constant(-1, dtype)))
+    begins = b.select(b.compare("eq", first, lowest), lowest, begins)
+    return [b.select(equal, none, first), b.select(equal, least, begins)]
