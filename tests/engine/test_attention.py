@@ -233,8 +233,9 @@ GROUPS = """gs = Constant<value_ints = [2, 2, 3, 20, 8]>()
   ps = Constant<value_ints = [2, 2, 60, 30]>()
   p1 = Reshape(p, ps)
   y1 = MatMul(p1, v)
+  y2 = Reshape(y1, gs)
   ys = Constant<value_ints = [2, 6, 20, 8]>()
-  y = Reshape(y1, ys)"""
+  y = Reshape(y2, ys)"""
 
 
 def test_steps_of_several_heads_are_rows_of_their_keys(monkeypatch):
