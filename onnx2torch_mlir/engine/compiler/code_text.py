@@ -86,17 +86,36 @@ def column_masks(lanes: int) -> list[str]:
     ]
 
 
-def turned(tag: str, rows: Sequence[str], lanes: int) -> tuple[list[str], list[str]]:
-    """A square of numbers turned in registers: the lines that make its columns of its ``rows``, vectors, and their names."""
-    vector, lines, names = f"vector<{lanes}xf32>", list[str](), list(rows)
-    stage = 1
-    while stage < lanes:
-        low = [t if not t & stage else lanes + t - stage for t in range(lanes)]
-        high = [t + stage if not t & stage else lanes + t for t in range(lanes)]
-        for i in (i for i in range(lanes) if not i & stage):
-            first, second = names[i], names[i | stage]
-            for target, order in ((i, low), (i | stage, high)):
-                names[target] = f"%{tag}_{stage}_{target}"
-                lines.append(f"{names[target]} = vector.shuffle {first}, {second} {order} : {vector}, {vector}")
-        stage *= 2
+def turned(tag: str, rows: Sequence[str], lanes: int, element: str = "f32", width: int = 4) -> tuple[list[str], list[str]]:
+    """A square of numbers turned in registers: the lines that make its columns of its ``rows``, vectors, and their names.
+
+    An ``element`` has ``width`` bytes. First the numbers of 16 bytes are turned where they are, then these pieces change
+    places: each step takes two vectors the way an instruction does that needs no order from a register.
+    """
+    vector, piece = f"vector<{lanes}x{element}>", min(lanes, 16 // width)
+    pieces, lines, names = lanes // piece, list[str](), list(rows)
+
+    def mixed(step: int, first: Sequence[str], second: Sequence[str], order: Sequence[int]) -> list[str]:
+        found = []
+        for one, other in zip(first, second, strict=True):
+            found.append(f"%{tag}_{step}_{len(lines)}")
+            lines.append(f"{found[-1]} = vector.shuffle {one}, {other} {list(order)} : {vector}, {vector}")
+        return found
+
+    step = 1
+    while step < piece:
+        low = [at + i // 2 + (i & 1) * lanes for at in range(0, lanes, piece) for i in range(piece)]
+        for at in range(0, lanes, piece):
+            first, second = names[at : at + piece // 2], names[at + piece // 2 : at + piece]
+            names[at : at + piece : 2] = mixed(step, first, second, low)
+            names[at + 1 : at + piece : 2] = mixed(step, first, second, [i + piece // 2 for i in low])
+        step *= 2
+    step = 1
+    while step < pieces:
+        even = [at * piece + i for at in range(0, 2 * pieces, 2) for i in range(piece)]
+        for i in range(piece):
+            group = names[i::piece]
+            first, second = group[::2], group[1::2]
+            names[i::piece] = mixed(step, first, second, even) + mixed(step, first, second, [j + piece for j in even])
+        step *= 2
     return lines, names

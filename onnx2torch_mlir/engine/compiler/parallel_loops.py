@@ -19,7 +19,7 @@ SERIAL = "o2m.serial"
 
 _WORKER = "o2m_worker_index"
 TURN = "o2m_turn"
-"""A function (turns.py) that touches nothing but the memory it is given."""
+"""How the names of functions begin (turns.py) that touch nothing but the memory they are given."""
 SOME_ROWS = "o2m_some_rows_"
 """How the names of functions begin (contraction_rows.py) that write only the rows they are asked for."""
 _RANGE = "_range"
@@ -108,7 +108,7 @@ def _loop_of(kernel: ir.Operation) -> ir.Operation | None:
 def _is_harmless(operation: ir.Operation) -> bool:
     """Whether a call may be made by several threads at once."""
     callee = ir.FlatSymbolRefAttr(operation.attributes["callee"]).value if operation.name == "func.call" else ""
-    return callee in (_WORKER, TURN) or callee.startswith(SOME_ROWS)
+    return callee == _WORKER or callee.startswith((TURN, SOME_ROWS))
 
 
 def _is_worker(operation: ir.Operation) -> bool:

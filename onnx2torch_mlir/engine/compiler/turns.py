@@ -16,10 +16,13 @@ from onnx2torch_mlir.engine.compiler.flatten import element_bytes
 from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, iterators, length_of
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
 from onnx2torch_mlir.engine.compiler.parallel_loops import TURN, parallel
-from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit, of_host
+from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import append, bytes_on, functions, is_memref, nested, symbol
 
-_BYTES = 4
+_WIDTHS = (1, 2, 4, 8)
+"""Bytes of the elements that are turned: truth values, numbers, complex ones of two float32."""
+_MOST_ROWS = 16
+"""Of a square, so that it stays in registers."""
 
 
 def replace(module: ir.Module) -> list[ir.Operation]:
@@ -27,8 +30,8 @@ def replace(module: ir.Module) -> list[ir.Operation]:
     (main,) = (f for f in functions(module) if symbol(f) == "main")
     found = [_match(operation) for operation in nested(main) if operation.name == "linalg.generic"]
     loops = [_write(copy) for copy in found if copy is not None]
-    if loops:
-        append(module, _square(of_host()))
+    for width in sorted({copy.width for copy in found if copy is not None}):
+        append(module, _square(width))
     return loops
 
 
@@ -41,6 +44,7 @@ class _Copy:
     outer: list[int]
     across: int
     along: int
+    width: int
 
     def length(self, dim: int) -> tuple[int, int]:
         """An operand and its axis whose size is the number of turns of loop ``dim``."""
@@ -59,7 +63,8 @@ def _match(generic: ir.Operation) -> _Copy | None:
     (*before, last) = [operation.operation for operation in block.operations]
     if before or len(generic.operands) != 2 or list(last.operands) != list(block.arguments)[:1] or any(iterators(generic)):
         return None
-    if not all(is_memref(value.type) for value in generic.operands) or element_bytes(block.arguments[0].type) != _BYTES:
+    width = element_bytes(block.arguments[0].type)
+    if not all(is_memref(value.type) for value in generic.operands) or width not in _WIDTHS:
         return None
     source, result = operands = accesses(generic)
     dims = range(source.map.n_dims)
@@ -69,15 +74,20 @@ def _match(generic: ir.Operation) -> _Copy | None:
     along = [dim for dim in dims if result.step(dim) == 1]
     if len(across) != 1 or len(along) != 1 or across == along or not source.moves(along[0]) or not result.moves(across[0]):
         return None
-    copy = _Copy(generic, operands, [dim for dim in dims if dim not in (*across, *along)], across[0], along[0])
-    least = of_host().lanes // 2
+    copy = _Copy(generic, operands, [dim for dim in dims if dim not in (*across, *along)], across[0], along[0], width)
+    least = max(_side(width) // 2, 2)
     sides = [copy.fixed_length(dim) for dim in (copy.across, copy.along)]
     return copy if all(side is None or side >= least for side in sides) else None
 
 
+def _side(width: int) -> int:
+    """How many elements of so many bytes a row of a square has, and a column."""
+    return min(4 * of_host().lanes // width, _MOST_ROWS)
+
+
 def _write(copy: _Copy) -> ir.Operation:
     """The loops over outer dims and squares, in the place of the nest."""
-    lanes = of_host().lanes
+    lanes = _side(copy.width)
     generic = copy.generic
     with ir.InsertionPoint(generic), generic.location:
         sizes = Sizes(copy)
@@ -98,7 +108,7 @@ def _write(copy: _Copy) -> ir.Operation:
                 source, target = (_moved(place, [column], step[-1:]) for place, step in zip(here, steps, strict=True))
                 width = arith.SubIOp(columns, column).result
                 given = [target, source, height, width, steps[1][-2], steps[0][-1]]
-                func.CallOp([], ir.FlatSymbolRefAttr.get(TURN), given)
+                func.CallOp([], ir.FlatSymbolRefAttr.get(f"{TURN}{copy.width}"), given)
                 scf.YieldOp([])
     generic.erase()
     return loop
@@ -129,31 +139,32 @@ def _moved(place: ir.Value, turns: list[ir.Value], steps: list[ir.Value]) -> ir.
     return place
 
 
-def _square(unit: VectorUnit) -> str:
-    """@o2m_turn(to, from, rows, columns, bytes between rows of the result, bytes between columns of what is copied).
+def _square(width: int) -> str:
+    """@o2m_turn, with the bytes of an element, (to, from, rows, columns, bytes between rows of the result, bytes between
+    columns of what is copied).
 
-    At most as many of each as a vector has lanes are copied; a column of what is copied is dense, and so is a row of the
+    At most as many of each as a square has are copied; a column of what is copied is dense, and so is a row of the
     result. Fewer, where there are no more in all.
     """
-    lanes = unit.lanes
-    vector, mask, wide = f"vector<{lanes}xf32>", f"vector<{lanes}xi1>", f"vector<{lanes}xi64>"
+    lanes, element = _side(width), f"i{8 * width}"
+    vector, mask, wide = f"vector<{lanes}x{element}>", f"vector<{lanes}xi1>", f"vector<{lanes}xi64>"
     numbers = range(lanes)
     lines = [
-        f"func.func private @{TURN}(%to: !llvm.ptr, %from: !llvm.ptr, %rows: i64, %columns: i64, %ts: i64, %fs: i64) {{",
+        f"func.func private @{TURN}{width}(%to: !llvm.ptr, %from: !llvm.ptr, %rows: i64, %columns: i64, %ts: i64, %fs: i64) {{",
         *(f"%n{i} = arith.constant {i} : i64" for i in numbers),
         f"%lanes = arith.constant {lanes} : i64",
         f"%lane = arith.constant dense<[{', '.join(map(str, numbers))}]> : {wide}",
-        f"%zero = arith.constant dense<0.0> : {vector}",
+        f"%zero = arith.constant dense<0> : {vector}",
         "%high = arith.cmpi sge, %rows, %lanes : i64",
         "%long = arith.cmpi sge, %columns, %lanes : i64",
         "%whole = arith.andi %high, %long : i1",
         *(line for i in numbers for line in _place("f", "%from", "%fs", i) + _place("t", "%to", "%ts", i)),
         "scf.if %whole {",
-        *(f"%v{i} = llvm.load %f{i} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}" for i in numbers),
+        *(f"%v{i} = llvm.load %f{i} {{alignment = {width} : i64}} : !llvm.ptr -> {vector}" for i in numbers),
     ]
-    turns, names = turned("w", [f"%v{i}" for i in numbers], lanes)
+    turns, names = turned("w", [f"%v{i}" for i in numbers], lanes, element, width)
     lines += turns
-    lines += [f"llvm.store {names[i]}, %t{i} {{alignment = 4 : i64}} : {vector}, !llvm.ptr" for i in numbers]
+    lines += [f"llvm.store {names[i]}, %t{i} {{alignment = {width} : i64}} : {vector}, !llvm.ptr" for i in numbers]
     lines += ["} else {"]
     lines.append(f"%none = arith.constant dense<false> : {mask}")
     for side, count in (("r", "%rows"), ("c", "%columns")):
@@ -165,16 +176,16 @@ def _square(unit: VectorUnit) -> str:
     for i in numbers:
         lines += [
             f"%rm{i} = arith.select %cis{i}, %rmask, %none : {mask}",
-            f"%u{i} = llvm.intr.masked.load %f{i}, %rm{i}, %zero {{alignment = 4 : i32}}"
+            f"%u{i} = llvm.intr.masked.load %f{i}, %rm{i}, %zero {{alignment = {width} : i32}}"
             f" : (!llvm.ptr, {mask}, {vector}) -> {vector}",
         ]
-    turns, names = turned("x", [f"%u{i}" for i in numbers], lanes)
+    turns, names = turned("x", [f"%u{i}" for i in numbers], lanes, element, width)
     lines += turns
     # Asked not to store anything, processors of AMD take hundreds of cycles.
     for i in numbers:
         lines += [
             f"scf.if %ris{i} {{",
-            f"llvm.intr.masked.store {names[i]}, %t{i}, %cmask {{alignment = 4 : i32}} : {vector}, {mask} into !llvm.ptr",
+            f"llvm.intr.masked.store {names[i]}, %t{i}, %cmask {{alignment = {width} : i32}} : {vector}, {mask} into !llvm.ptr",
             "}",
         ]
     return "\n".join([*lines, "}", "return", "}"])
