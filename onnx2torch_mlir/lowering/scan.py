@@ -1,4 +1,4 @@
-"""Cumulative sums and products: a loop along the dim for each position of the others."""
+"""Cumulative sums and products: a loop along the dim for each position of the others, of which later ones are side by side."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def cumulative(ctx: Context, node: Node, x: Operand, dim: int, *, dtype: torch.d
     wide = op_math(out.dtype)
     body = scalar_body(name, wide)
     axis = dim_index(dim, x.rank)
-    order = [a for a in range(x.rank) if a != axis] + [axis]
+    if axis != x.rank - 1:
+        return Operand(out.dtype, out.shape, _along_rows(ctx, x, axis, name, out.dtype))
+    order = list(range(x.rank))
     bounds = [ctx.sizes.value(x.shape[a]) for a in order]
     start = b.constant(identity_of(name, wide), wide)
 
@@ -45,3 +47,19 @@ def cumulative(ctx: Context, node: Node, x: Operand, dim: int, *, dtype: torch.d
         return ctx.loop(bounds[-1], [start, tensor], step)[1]
 
     return Operand(out.dtype, out.shape, nest([], ctx.empty(out.dtype, out.shape)))
+
+
+def _along_rows(ctx: Context, x: Operand, axis: int, name: str, dtype: torch.dtype) -> ir.Value:
+    """The same along a dim behind which there are others: totals in an array, so that the engine chooses the order of loops."""
+    wide = op_math(dtype)
+    body = scalar_body(name, wide)
+    every = tuple(range(x.rank))
+    others = tuple(a for a in every if a != axis)
+    totals = ctx.full(identity_of(name, wide), wide, [x.shape[a] for a in others])
+
+    def step(element: ir.Value, total: ir.Value, _: ir.Value) -> list[ir.Value]:
+        total = emit(ctx.b, body, total, cast(ctx.b, element, x.dtype, wide))
+        return [total, cast(ctx.b, total, wide, dtype)]
+
+    outputs = [(totals.value, others), (ctx.empty(dtype, x.shape), every)]
+    return ctx.b.generic([(x.value, every)], outputs, "".join("pr"[a == axis] for a in every), step)[1]

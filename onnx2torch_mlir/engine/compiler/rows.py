@@ -115,6 +115,10 @@ def fits(nest: Nest, group: Group, equal: Equal) -> bool:
     )
     if not plain or any(place.written and place.root is None for place in nest.places):
         return False
+    # What a pass adds up is written once, after its innermost loop: running sums are not.
+    summed = [dim for dim, reduces in enumerate(nest.reductions) if reduces]
+    if any(place.written and any(uses(result, summed) for result in place.results) for place in nest.places):
+        return False
     inside = _inside(nest, group, equal)
     if inside and not is_dense_along(nest, inside[-1]):
         return False
