@@ -44,7 +44,9 @@ from onnx2torch_mlir.engine.compiler import (
     reshaped_nests,
     rows,
     runtime,
+    saturation,
     single_pixels,
+    single_rounding,
     truth_values,
     turns,
     vector_math,
@@ -185,6 +187,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
     passes.run(module, "legalization", passes.LEGALIZE, diagnostics)
     with passes.findings_of("float selections", diagnostics):
         floats.select_as_bits(module)
+        single_rounding.use_multiply_add(module)
+        saturation.convert_clamped(module)
     if options.enabled("vector_math"):
         with passes.findings_of("math functions", diagnostics):
             vector_math.expand(module)

@@ -129,6 +129,22 @@ def copied(operation: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> ir.Ope
     return copy
 
 
+def erase_unused(operation: ir.Operation) -> None:
+    """Erase arithmetic of which nobody uses the result, and what it alone used."""
+    pending = [operation] if is_unused(operation) else []
+    while pending:
+        one = pending.pop()
+        makers = dict.fromkeys(made_by(value) for value in one.operands)
+        one.erase()
+        # Each becomes unused once, when the last that used it goes.
+        pending += [maker for maker in makers if maker is not None and is_unused(maker)]
+
+
+def is_unused(operation: ir.Operation) -> bool:
+    """Whether it is arithmetic of which nobody uses the result."""
+    return operation.name.startswith("arith.") and not any(list(result.uses) for result in operation.results)
+
+
 def pointer() -> ir.Type:
     """``!llvm.ptr``."""
     return ir.Type.parse("!llvm.ptr")
