@@ -75,12 +75,19 @@ def _copy_as_generic(copy: ir.Operation) -> ir.Operation:
 
 def relax_sums(generic: ir.Operation) -> None:
     """Let sums be taken in any order and with fused multiply-adds, as every BLAS does, and let extremes be either zero
-    where both occur; nothing else."""
+    where both occur; nothing else.
+
+    An extreme has its new term first: LLVM asks of the first whether it is NaN, and the next turn would wait for that.
+    """
     if not any(iterators(generic)):
         return
+    running = list(generic.regions[0].blocks[0].arguments)
     for operation in accumulations(generic):
         if operation.name in ("arith.maximumf", "arith.minimumf"):
             operation.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<nsz>")
+            first, second = operation.operands
+            if first in running[-len(accumulations(generic)) :]:
+                operation.operands[0], operation.operands[1] = second, first
         if operation.name != "arith.addf":
             continue
         operation.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<reassoc,contract>")
