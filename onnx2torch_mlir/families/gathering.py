@@ -60,13 +60,22 @@ def compress(g: ProgramBuilder, data: Value, condition: Value, *, axis: int | No
 def reverse_sequence(
     g: ProgramBuilder, data: Value, sequence_lens: Value, *, batch_axis: int = 1, time_axis: int = 0
 ) -> Value:
-    """Each batch's first ``sequence_lens`` steps in reverse. Source: ONNX ReverseSequence."""
+    """Each batch's first ``sequence_lens`` steps in reverse. Source: ONNX ReverseSequence.
+
+    Where batch and time are neighbours, as ONNX has them, an index says of each step where it is, and not of each element.
+    """
     batch, time = axis_in(batch_axis, data.rank), axis_in(time_axis, data.rank)
     if batch == time:
         raise refuse("O2M-C005", "batch_axis and time_axis are the same", case=f"time_axis={time_axis}")
     g.require_equal(sequence_lens.shape[0], data.shape[batch], "length of sequence_lens")
-    lengths = g.reshape(sequence_lens, along(data.shape, batch))
-    steps = count_along(g, data.shape, time)
+    neighbours = abs(batch - time) == 1
+    first = min(batch, time) if neighbours else 0
+    pair = data.shape[first : first + 2] if neighbours else data.shape
+    lengths = g.reshape(sequence_lens, along(pair, batch - first))
+    steps = count_along(g, pair, time - first)
     mirrored = g.sub(g.sub(lengths, 1), steps)
     index = g.where(g.binary("lt", steps, lengths), mirrored, steps)
+    if neighbours:
+        both = [index, count_along(g, pair, batch - first)]
+        return g.call("aten.index.Tensor", data, [None] * first + (both if time < batch else both[::-1]))
     return g.call("aten.gather.default", data, time, g.expand(index, data.shape))

@@ -129,3 +129,20 @@ def test_reverse_sequence(dynamic):
     agrees("ReverseSequence", inputs, opset=10, dynamic=dynamic, native=dynamic)
     inputs = [ramp(3, 4), np.array([0, 4, 2])]
     agrees("ReverseSequence", inputs, opset=10, batch_axis=0, time_axis=1, dynamic=dynamic, native=dynamic)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("known", [(), (1,)])
+@pytest.mark.parametrize(("batch", "time"), [(0, 1), (1, 0), (1, 2), (2, 1), (0, 2), (3, 0)])
+@pytest.mark.parametrize("shape", [(3, 4, 5, 3), (1, 2, 1, 3), (2, 2, 2, 0), (2, 0, 2, 2)])
+def test_reverse_sequence_along_any_axes(shape, batch, time, known, dynamic):
+    data = ramp(*shape)
+    lengths = np.arange(shape[batch]) % (shape[time] + 1)
+    moved = np.moveaxis(data.copy(), (batch, time), (0, 1))
+    for row, length in zip(moved, lengths, strict=True):
+        row[:length] = row[:length][::-1].copy()
+    expected = [np.moveaxis(moved, (0, 1), (batch, time))]
+    axes = {"batch_axis": batch, "time_axis": time}
+    program = agrees("ReverseSequence", [data, lengths], opset=10, known=known, dynamic=dynamic, expected=expected, **axes)
+    names = [str(node.target) for node in program.exported.graph.nodes]
+    assert any("gather" in name for name in names) == (abs(batch - time) > 1)
