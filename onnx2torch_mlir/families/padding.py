@@ -13,6 +13,7 @@ from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.families.indexing import axes_in, elements, spread
+from onnx2torch_mlir.families.runs import picked
 
 
 def pad_attribute(
@@ -81,7 +82,7 @@ def padded(g: ProgramBuilder, data: Value, pads: Sequence[Dim], mode: str, value
         size = cropped.shape[axis]
         steps = g.arange(to_dim(-before), to_dim(size + after))
         index = _POSITIONS[mode](g, steps, g.size_value(size))
-        cropped = g.call("aten.index_select.default", cropped, axis, index)
+        cropped = picked(g, cropped, axis, index)
     return cropped
 
 

@@ -27,6 +27,7 @@ from onnx2torch_mlir.families.resize_axes import (
     nearest_tap,
     outside,
 )
+from onnx2torch_mlir.families.runs import picked
 from onnx2torch_mlir.families.sampling_regions import half_away
 
 MODES = ("nearest", "linear", "cubic")
@@ -199,9 +200,9 @@ def apply(g: ProgramBuilder, x: Value, resized: Sequence[ResizedAxis], method: M
     places = {item.axis: coordinates(g, item, method.coordinate_transformation_mode) for item in resized}
     if method.mode == "nearest":
         result = x
-        for item in resized:
+        for item in sorted(resized, key=_turn):
             tap = nearest_tap(g, places[item.axis], item, method.nearest_mode)
-            result = g.call("aten.index_select.default", result, item.axis, tap.index)
+            result = picked(g, result, item.axis, tap.index)
     else:
         result = _interpolated(g, x, resized, places, method)
     if method.coordinate_transformation_mode != "tf_crop_and_resize":
@@ -213,6 +214,12 @@ def apply(g: ProgramBuilder, x: Value, resized: Sequence[ResizedAxis], method: M
         fill = g.scalar(value if x.dtype.is_floating_point or x.dtype.is_complex else int(value), x.dtype)
         result = g.where(beyond, fill, result)
     return result
+
+
+def _turn(item: ResizedAxis) -> tuple[bool, int]:
+    """When an axis is picked from: first where it becomes shorter, then the last ones, whose elements cost most one by one."""
+    shrinks = isinstance(item.size, int) and isinstance(item.places, int) and item.places < item.size
+    return not shrinks, item.axis if shrinks else -item.axis
 
 
 def _interpolated(
