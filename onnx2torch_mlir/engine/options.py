@@ -17,8 +17,8 @@ MATCHERS = ("arena", "attention", "contractions", "channels_last", "rows", "turn
 """arena: intermediate results of known size as parts of one block of memory; attention: scores, what is done with their rows,
 and products as one loop; contractions: sums of products as register tiles; channels_last: the layout of convolutions; rows:
 nests over the same rows as one; turns: copies between arrays that are dense along different axes; vector_math: functions as
-polynomials; windows: depthwise convolutions and pools over channels that lie side by side; winograd: convolutions with windows
-of 3 by 3 by fewer products."""
+polynomials; windows: depthwise convolutions and pools over channels that lie side by side, and pools over images by rows and by
+columns; winograd: convolutions with windows of 3 by 3 by fewer products."""
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ from onnx2torch_mlir.engine.compiler import (
     rows,
     runtime,
     saturation,
+    separate_windows,
     single_pixels,
     single_rounding,
     truth_values,
@@ -156,6 +157,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         if options.enabled("channels_last"):
             channels_last.carry(module)
             single_pixels.merge_pixels(module)
+        if options.enabled("windows"):
+            separate_windows.separate(module)
         # Batches are expanded where what is turned is read in place; then turns before the batches were collapsed are met.
         fusion.read_in_place(module)
         reshaped_nests.expand_batches(module)
