@@ -27,6 +27,7 @@ from onnx2torch_mlir.engine.compiler import (
     contractions,
     derivation,
     destinations,
+    factors,
     floats,
     fusion,
     independent_loops,
@@ -154,6 +155,8 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
             wide_operands.widen(module, options.inputs)
             derived = derivation.derive(module, options.inputs)
     with passes.findings_of("fusion", diagnostics):
+        if options.enabled("contractions"):
+            factors.move(module)
         if options.enabled("channels_last"):
             channels_last.carry(module)
             single_pixels.merge_pixels(module)
