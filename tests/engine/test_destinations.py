@@ -70,18 +70,22 @@ CARRIED = """func.func @main(%n: index, %s: index) -> tensor<?xi64> {{
     }}
     return %r#2 : tensor<?xi64>
 }}"""
+OUTER = "%o = scf.for %h = %zero to %n step %one iter_args(%g = %t) -> (tensor<?xi64>) {{"
+WITHIN = CARRIED.replace("%r:3 = ", f"{OUTER}\n    %r:3 = ")
+WITHIN = WITHIN.replace("%z = %t", "%z = %g").replace("return %r#2", "scf.yield %r#2 : tensor<?xi64>\n    }}\n    return %o")
 EMPTIES = {
     "open": "%e = tensor.empty(%s) : tensor<?xi64>",
     "known": "%k = tensor.empty() : tensor<8xi64>\n    %e = tensor.cast %k : tensor<8xi64> to tensor<?xi64>",
 }
 
 
+@pytest.mark.parametrize("text", [CARRIED, WITHIN], ids=["first", "within another"])
 @pytest.mark.parametrize("empty", EMPTIES)
-def test_a_loop_carries_two_places(empty: str) -> None:
+def test_a_loop_carries_two_places(empty: str, text: str) -> None:
     """Bufferization lets both be one, for nobody reads what is empty."""
     for separated in (True, False):
         with ir.Context(), ir.Location.unknown():
-            module = ir.Module.parse(CARRIED.format(empty=EMPTIES[empty]))
+            module = ir.Module.parse(text.format(empty=EMPTIES[empty]))
             if separated:
                 destinations.separate(module)
             passes.run(module, "bufferization", passes.BUFFERIZE, passes.Diagnostics())

@@ -19,7 +19,10 @@ _CARRIERS = ("scf.for", "scf.while", "tensor.cast")
 
 
 def separate(module: ir.Module) -> None:
-    """Copy what makes a destination, so that each operation of the same block that writes into it has its own."""
+    """Copy what makes a destination, so that each operation of the same block that writes into it has its own.
+
+    One of another block that writes into it twice gets two.
+    """
     for function in functions(module):
         for name in _INITIAL:
             for operation in list(nested(function)):
@@ -33,9 +36,16 @@ def _is_initial(operation: ir.Operation) -> bool:
 
 def _separate(made: ir.Operation) -> None:
     first = True
+    writers: set[ir.Operation] = set()
     for use in list(made.results[0].uses):
         user, position = use.owner.operation, use.operand_number
-        if user.block != made.block or not _writes(user, position):
+        writes = _writes(user, position)
+        if user.block != made.block and writes and user in writers:
+            with ir.InsertionPoint(made), made.location:
+                user.operands[position] = made.clone().operation.results[0]
+            continue
+        writers |= {user} if writes else set()
+        if user.block != made.block or not writes:
             # Inside a loop, a destination from outside may serve every turn.
             first = False
             continue
