@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith
 
 from onnx2torch_mlir.engine.compiler.dim_orders import loops_of
-from onnx2torch_mlir.engine.compiler.extents import index
+from onnx2torch_mlir.engine.compiler.fusion import only_moves
 from onnx2torch_mlir.engine.compiler.loop_order import iterators
 from onnx2torch_mlir.engine.compiler.order_propagation import RESHAPES
+from onnx2torch_mlir.engine.compiler.pointwise_nests import each_element
 from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
 from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
@@ -73,21 +74,13 @@ def _scaling(value: ir.Value) -> tuple[ir.Operation, float] | None:
         if made.name in RESHAPES:
             value = made.operands[0]
             continue
-        if made.name != "linalg.generic" or len(made.results) != 1 or any(iterators(made)):
-            return None
-        factor = _factor(made)
+        factor = _factor(made) if made.name == "linalg.generic" else None
         if factor is not None:
             return made, factor
-        if not _only_moves(made):
+        if not only_moves(made):
             return None
         value = made.operands[0]
     return None
-
-
-def _only_moves(nest: ir.Operation) -> bool:
-    block = nest.regions[0].blocks[0]
-    operations = list(block.operations)
-    return len(nest.operands) == 2 and len(operations) == 1 and operations[0].operation.operands[0] == block.arguments[0]
 
 
 def _factor(nest: ir.Operation) -> float | None:
@@ -95,6 +88,8 @@ def _factor(nest: ir.Operation) -> float | None:
     maps = indexing_maps(nest)
     block = nest.regions[0].blocks[0]
     operations = [operation.operation for operation in block.operations]
+    if len(nest.results) != 1 or any(iterators(nest)):
+        return None
     if [operation.name for operation in operations] != ["arith.mulf", "linalg.yield"] or maps[0] != maps[-1]:
         return None
     if nest.operands[0].type != nest.results[0].type or block.arguments[0] not in list(operations[0].operands):
@@ -119,15 +114,7 @@ def _scale(contraction: ir.Operation, position: int, factor: float) -> None:
     user, number, value = contraction, position, contraction.operands[position]
     while (reshape := made_by(value, *RESHAPES)) is not None and len(list(value.uses)) == 1:
         user, number, value = reshape, 0, reshape.operands[0]
-    type_, f32 = ir.RankedTensorType(value.type), ir.F32Type.get()
+    f32 = ir.F32Type.get()
     with ir.InsertionPoint(user), user.location:
         constant = arith.ConstantOp(f32, ir.FloatAttr.get(f32, factor)).result
-        sizes = [tensor.DimOp(value, index(axis)).result for axis in range(type_.rank) if type_.is_dynamic_dim(axis)]
-        same = ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
-        kinds = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * type_.rank)
-        out = ir.Operation.create("tensor.empty", [type_], sizes).results[0]
-        made = linalg.GenericOp([type_], [value], [out], ir.ArrayAttr.get([same, same]), kinds)
-        block = made.regions[0].blocks.append(f32, f32)
-        with ir.InsertionPoint(block):
-            linalg.YieldOp([arith.MulFOp(block.arguments[0], constant).result])
-    user.operands[number] = made.results[0]
+        user.operands[number] = each_element(value, f32, lambda x: arith.MulFOp(x, constant).result)

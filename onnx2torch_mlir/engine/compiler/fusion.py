@@ -106,7 +106,7 @@ def _read_before(consumer: ir.Operation, position: int) -> bool:
     producer = made_by(consumer.operands[position])
     if producer is not None and producer.name == "tensor.collapse_shape":
         return _read_before_collapse(consumer, position, producer)
-    if producer is None or not _only_moves(producer):
+    if producer is None or not only_moves(producer):
         return False
     maps = indexing_maps(consumer)
     maps[position] = _composed(indexing_maps(producer), maps[position])[0]
@@ -143,7 +143,7 @@ def _read_before_collapse(consumer: ir.Operation, position: int, collapse: ir.Op
     maps = indexing_maps(consumer)
     read = maps[position]
     indices = before_collapse(collapse, read.results)
-    if mover is None or not _only_moves(mover) or indices is None:
+    if mover is None or not only_moves(mover) or indices is None:
         return False
     maps[position] = ir.AffineMap.get(read.n_dims, read.n_symbols, indices)
     _read_instead(consumer, position, collapse, maps)
@@ -158,7 +158,7 @@ def _read_instead(consumer: ir.Operation, position: int, producer: ir.Operation,
         producer.erase()
 
 
-def _only_moves(producer: ir.Operation) -> bool:
+def only_moves(producer: ir.Operation) -> bool:
     """Whether each element of the result is an element of the only input."""
     if producer.name != "linalg.generic" or not _is_pointwise(producer) or _input_count(producer) != 1:
         return False

@@ -14,8 +14,9 @@ from torch_mlir.dialects import arith, linalg, tensor
 
 from onnx2torch_mlir.engine.compiler.borders import value_around
 from onnx2torch_mlir.engine.compiler.dim_orders import loops_of
-from onnx2torch_mlir.engine.compiler.extents import Equal, index, loop_lengths
+from onnx2torch_mlir.engine.compiler.extents import Equal, loop_lengths
 from onnx2torch_mlir.engine.compiler.loop_order import iterators
+from onnx2torch_mlir.engine.compiler.pointwise_nests import each_element
 from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
 from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
@@ -106,7 +107,7 @@ def _widened(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
                 known[value] = _padded(pad, source, number)
         else:
             with _after(value), ir.Location.unknown() if isinstance(value.owner, ir.Block) else value.owner.location:
-                known[value] = _nest(value, type_)
+                known[value] = each_element(value, ir.F32Type.get(), lambda x: arith.ExtFOp(ir.F32Type.get(), x).result)
     return known[value]
 
 
@@ -115,21 +116,6 @@ def _after(value: ir.Value) -> ir.InsertionPoint:
     if isinstance(value.owner, ir.Block):
         return ir.InsertionPoint.at_block_begin(value.owner)
     return ir.InsertionPoint.after(value.owner)
-
-
-def _nest(value: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
-    """The nest that widens each element, at the insertion point."""
-    wide = ir.RankedTensorType.get(type_.shape, ir.F32Type.get())
-    sizes = [tensor.DimOp(value, index(axis)).result for axis in range(type_.rank) if type_.is_dynamic_dim(axis)]
-    same = ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
-    kinds = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * type_.rank)
-    out = ir.Operation.create("tensor.empty", [wide], sizes).results[0]
-    made = linalg.GenericOp([wide], [value], [out], ir.ArrayAttr.get([same, same]), kinds)
-    block = made.regions[0].blocks.append(type_.element_type, ir.F32Type.get())
-    with ir.InsertionPoint(block):
-        linalg.YieldOp([arith.ExtFOp(ir.F32Type.get(), block.arguments[0]).result])
-    result: ir.Value = made.results[0]
-    return result
 
 
 def _padded(pad: ir.Operation, source: ir.Value, number: float) -> ir.Value:
