@@ -122,6 +122,21 @@ def test_for_c_programs(tmp_path):
         np.testing.assert_array_equal(model.run([x])[0], peer.run([x])[0])
 
 
+@pytest.mark.parametrize("name", NARROW)
+def test_what_multiplies_the_running_number_is_no_product(name):
+    """The same operations as of a sum of products: here each step multiplies by one number and adds the other."""
+    dtype = NARROW[name]
+    x, y = numbers(dtype, 5, 6), numbers(dtype, 6, 7)
+    body = product(dtype, (5, 6), (6, 7), (5, 7))
+    body = body.replace("arith.mulf %u, %v", "arith.mulf %t, %u").replace("arith.addf %t, %w", "arith.addf %w, %v")
+    made = lowered(body, [(dtype, (5, 6)), (dtype, (6, 7))], [(dtype, (5, 7))])
+    expected = np.zeros((5, 7), np.float32)
+    for step in range(6):
+        expected = expected * x[:, step : step + 1].astype(np.float32) + y[step].astype(np.float32)
+    found = engine.compile(made).run([x, y])[0].astype(np.float32)
+    np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2)
+
+
 @pytest.mark.parametrize("rows", [1, 3, 4, 50])
 @pytest.mark.parametrize("name", NARROW)
 def test_both_sides_are_inputs(name, rows, monkeypatch):

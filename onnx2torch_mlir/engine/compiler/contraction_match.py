@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, iterators, length_of
-from onnx2torch_mlir.engine.compiler.walks import is_memref
+from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by
 
 _MOST_SEGMENTS = 4
 
@@ -77,7 +77,7 @@ def all_known(lengths: Sequence[int | None]) -> list[int] | None:
 
 def match(generic: ir.Operation) -> Contraction | None:
     """The contraction that a ``linalg.generic`` on memrefs is, or None."""
-    if len(generic.operands) != 3 or not _is_sum_of_products(generic):
+    if len(generic.operands) != 3 or not is_sum_of_products(generic):
         return None
     operands = accesses(generic)
     summed = iterators(generic)
@@ -107,18 +107,23 @@ def match(generic: ir.Operation) -> Contraction | None:
     return Contraction(generic, left, right, operands, batches, rows, column, segments)
 
 
-def _is_sum_of_products(generic: ir.Operation) -> bool:
+def is_sum_of_products(generic: ir.Operation, *, widened: bool = False) -> bool:
+    """Whether a nest of three operands adds up, as float32, the products of the first two; ``widened``: after widening them."""
     block = generic.regions[0].blocks[0]
     operations = [operation.operation for operation in block.operations]
+    if widened:
+        operations = [operation for operation in operations if operation.name != "arith.extf"]
     if [operation.name for operation in operations] != ["arith.mulf", "arith.addf", "linalg.yield"]:
         return False
-    product, total, _ = operations
+    product, total, end = operations
     x, y, running = block.arguments
+    factors = [made_by(value, "arith.extf") if widened else None for value in product.operands]
+    multiplied = {v if made is None else made.operands[0] for v, made in zip(product.operands, factors, strict=True)}
     return (
         isinstance(running.type, ir.F32Type)
-        and {*product.operands} == {x, y}
+        and multiplied == {x, y}
         and {*total.operands} == {running, product.results[0]}
-        and [*operations[2].operands] == [total.results[0]]
+        and [*end.operands] == [total.results[0]]
     )
 
 

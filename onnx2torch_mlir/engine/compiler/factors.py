@@ -12,6 +12,7 @@ import math
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
+from onnx2torch_mlir.engine.compiler.contraction_match import is_sum_of_products
 from onnx2torch_mlir.engine.compiler.dim_orders import loops_of
 from onnx2torch_mlir.engine.compiler.fusion import only_moves
 from onnx2torch_mlir.engine.compiler.loop_order import iterators
@@ -53,10 +54,9 @@ def _move(contraction: ir.Operation) -> None:
 
 def _is_product(generic: ir.Operation) -> bool:
     """Whether float32 products of two operands are summed up."""
-    names = [operation.operation.name for operation in generic.regions[0].blocks[0].operations]
     return (
-        names == ["arith.mulf", "arith.addf", "linalg.yield"]
-        and len(generic.operands) == 3
+        len(generic.operands) == 3
+        and is_sum_of_products(generic)
         and any(iterators(generic))
         and all(isinstance(value.type, ir.RankedTensorType) for value in generic.operands)
         and all(isinstance(ir.RankedTensorType(value.type).element_type, ir.F32Type) for value in generic.operands)

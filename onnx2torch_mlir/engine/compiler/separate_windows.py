@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
+from onnx2torch_mlir.engine.compiler.borders import value_around
 from onnx2torch_mlir.engine.compiler.loop_order import coefficient, iterators, origin
 from onnx2torch_mlir.engine.compiler.walks import constant_of, copied, functions, made_by, nested
 from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps, input_count
@@ -136,9 +137,9 @@ def _without_padding(value: ir.Value, beginning: float) -> tuple[ir.Value, list[
     """What ``value`` pads with the ``beginning`` of known widths, and how much before it along each dim."""
     pad = made_by(value, "tensor.pad")
     if pad is not None and len(pad.operands) == 1:
-        (*before, last) = [view.operation for view in pad.regions[0].blocks[0].operations]
+        around = value_around(pad)
         low, high = (list(ir.DenseI64ArrayAttr(pad.attributes[name])) for name in ("static_low", "static_high"))
-        if not before and constant_of(last.operands[0]) == beginning and not any((*low[:-2], *high[:-2])):
+        if around is not None and constant_of(around) == beginning and not any((*low[:-2], *high[:-2])):
             return pad.operands[0], low
     return value, [0] * ir.RankedTensorType(value.type).rank
 

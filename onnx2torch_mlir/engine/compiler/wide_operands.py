@@ -13,6 +13,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
 from onnx2torch_mlir.engine.compiler.borders import value_around
+from onnx2torch_mlir.engine.compiler.contraction_match import is_sum_of_products
 from onnx2torch_mlir.engine.compiler.dim_orders import loops_of
 from onnx2torch_mlir.engine.compiler.extents import Equal, loop_lengths
 from onnx2torch_mlir.engine.compiler.loop_order import iterators
@@ -22,7 +23,6 @@ from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 _FEW_ROWS = 4
 _MOVES = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast", "tensor.extract_slice", "tensor.pad", "linalg.generic")
-_BODY = ["arith.mulf", "arith.addf", "linalg.yield"]
 
 
 def widen(module: ir.Module, inputs: int) -> None:
@@ -51,12 +51,8 @@ def _source(value: ir.Value) -> ir.Value:
 
 def _widens(generic: ir.Operation) -> bool:
     """Whether the body is a sum of float32 products of numbers that it widens, at least one of them."""
-    operations = [operation.operation for operation in generic.regions[0].blocks[0].operations]
-    extensions = [operation for operation in operations if operation.name == "arith.extf"]
-    rest = [operation for operation in operations if operation.name != "arith.extf"]
-    if not extensions or [operation.name for operation in rest] != _BODY or len(generic.results) != 1:
-        return False
-    return all(isinstance(operation.results[0].type, ir.F32Type) for operation in (*extensions, *rest[:2]))
+    names = [operation.operation.name for operation in generic.regions[0].blocks[0].operations]
+    return "arith.extf" in names and len(generic.results) == 1 and is_sum_of_products(generic, widened=True)
 
 
 def _is_large(generic: ir.Operation) -> bool:
