@@ -53,6 +53,8 @@ class Sums:
     access: Access
     loops: list[int]
     """Outer ones first; those of one turn are left out."""
+    across: int = 1
+    """How many of them, the last, are columns."""
 
 
 def find(found: Contraction, fill: ir.Operation | None) -> Found | None:
@@ -73,7 +75,7 @@ def follow(sums: Sums, fill: ir.Operation | None) -> Found | None:
         return None
     if buffer.block != generic.block or not _is_in_order(sums):
         return None
-    readers = _readers(root, {generic, fill})
+    readers = _readers(root, sums.across, {generic, fill})
     if readers is None or len(readers) != 1:
         return None
     ((nest, across),) = readers
@@ -114,10 +116,10 @@ def is_dense(value: ir.Value) -> bool:
     return not isinstance(ir.MemRefType(value.type).layout, ir.StridedLayoutAttr)
 
 
-def _readers(root: ir.Value, known: set[ir.Operation]) -> set[tuple[ir.Operation, int]] | None:
-    """The nests that use the buffer besides the ``known`` ones, each with how many axes its columns are there; None if
-    something else does."""
-    pending, readers = [(root, 1)], set[tuple[ir.Operation, int]]()
+def _readers(root: ir.Value, across: int, known: set[ir.Operation]) -> set[tuple[ir.Operation, int]] | None:
+    """The nests that use the buffer besides the ``known`` ones, each with how many axes its columns, the last ``across`` ones,
+    are there; None if something else does."""
+    pending, readers = [(root, across)], set[tuple[ir.Operation, int]]()
     while pending:
         value, across = pending.pop()
         for use in value.uses:

@@ -205,12 +205,13 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         marks = profiling.mark(module) if options.profile else None
         tails = contraction_tails.Tails(module)
         loops: list[ir.Operation] = []
+        # Before the contractions, which small groups of channels would be else.
+        if options.enabled("windows"):
+            windows.replace(module, weights)
         if options.enabled("contractions"):
             also = {f"with_{name}": options.enabled(name) for name in ("winograd", "attention")}
             loops += contractions.replace(module, weights, tails, **also)
             integer_contractions.replace(module, weights, tails)
-        if options.enabled("windows"):
-            windows.replace(module, weights)
         loops += independent_loops.replace(module)
         loops += turns.replace(module) if options.enabled("turns") else []
         loops += rows.fuse(module) if options.enabled("rows") else []

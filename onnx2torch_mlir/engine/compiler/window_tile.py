@@ -14,24 +14,11 @@ from dataclasses import dataclass
 from onnx2torch_mlir.engine.compiler import threads
 from onnx2torch_mlir.engine.compiler.code_text import declared, product, words
 from onnx2torch_mlir.engine.compiler.window_code import Code
+from onnx2torch_mlir.engine.compiler.window_taps import Body, Taps, load
 
 MOST_PLACES = 8
 _LONG_TAIL = 16
 """Operations of a tail that are not written down for each place of a tile: there is a loop over the places."""
-
-
-@dataclass(frozen=True)
-class Body:
-    """What a tap does: ``x``, ``w`` (None if there is no weight) and ``running`` name the elements in ``code``."""
-
-    code: Code
-    x: str
-    w: str | None
-    running: str
-
-    def type_of(self, name: str) -> str:
-        """The scalar type of a value of the body."""
-        return self.code.type_of(name)
 
 
 @dataclass(frozen=True)
@@ -55,18 +42,26 @@ class Tail:
 
 @dataclass(frozen=True)
 class Window:
-    """A function: how many loops there are around a tile, and of taps; ``bytes`` of an element of x, w and the result.
+    """A function: what is done along taps, how many loops there are around a tile, and ``bytes`` of an element of the result.
 
     With ``start``, every running value begins as one number, else as what the result holds.
     """
 
-    body: Body
-    lanes: int
+    taps: Taps
     outer: int
-    taps: int
-    bytes: tuple[int, int, int]
+    bytes: int
     start: bool
     tail: Tail | None = None
+
+    @property
+    def body(self) -> Body:
+        """What a tap does."""
+        return self.taps.body
+
+    @property
+    def lanes(self) -> int:
+        """Channels of a vector."""
+        return self.taps.lanes
 
     def sizes(self) -> list[str]:
         """The names of the i64 arguments, which come last."""
@@ -74,7 +69,7 @@ class Window:
         return [*outer, "tn", "tx", "to", "cn", *self._tap_sizes()]
 
     def _tap_sizes(self) -> list[str]:
-        return [f"{letter}{i}" for i in range(self.taps) for letter in ("kn", "kx")]
+        return [f"{letter}{i}" for i in range(self.taps.loops) for letter in ("kn", "kx")]
 
     def text(self, name: str, places: Collection[int], *, masked: bool) -> str:
         """The function ``name`` and its tiles of so many ``places``; ``masked`` if channels may be no multiple of a vector."""
@@ -86,7 +81,7 @@ class Window:
 
     def _whole(self, name: str, part: str, given: Sequence[tuple[str, str]]) -> str:
         """What programs call, with the context first: the outer loops as one, shared among threads."""
-        inside = ["tn", "cn", *(f"kn{i}" for i in range(self.taps))]
+        inside = ["tn", "cn", *(f"kn{i}" for i in range(self.taps.loops))]
         values = ", ".join(["%ctx, %count, %work", *(value for value, _ in given)])
         types = ", ".join(["!llvm.ptr, i64, i64", *(kind for _, kind in given)])
         return f"""
@@ -146,16 +141,15 @@ class Window:
 
     def _tile(self, name: str, places: int, *, masked: bool) -> str:
         given = self._given(["%x", "%w", "%o", "%base"], ["tx", "to", "cn", *self._tap_sizes()])
-        lanes, kinds = self.lanes, self.bytes
+        lanes, sizes = self.lanes, (*self.taps.bytes, self.bytes)
         lines = [
             f"func.func private @{name}_{places}({declared(given)}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
             f"%lanes = arith.constant {lanes} : i64",
-            *(f"%{letter}b = arith.constant {size} : i64" for letter, size in zip("xwo", kinds, strict=True)),
+            *(f"%{letter}b = arith.constant {size} : i64" for letter, size in zip("xwo", sizes, strict=True)),
             f"%lane = arith.constant dense<[{', '.join(map(str, range(lanes)))}]> : vector<{lanes}xi64>",
-            f"%panel0 = arith.constant {lanes * kinds[1]} : i64",
-            *(f"%panel{i + 1} = arith.muli %panel{i}, %kn{i} : i64" for i in range(self.taps)),
+            *self.taps.shared(),
             "%rest = arith.remui %cn, %lanes : i64",
             "%whole = arith.subi %cn, %rest : i64",
             "%some = arith.cmpi ne, %rest, %none : i64",
@@ -196,19 +190,8 @@ class Window:
     def _vector(self, scalar: str) -> str:
         return f"vector<{self.lanes}x{scalar}>"
 
-    def _load(self, name: str, place: str, scalar: str, size: int, mask: str | None) -> list[str]:
-        vector = self._vector(scalar)
-        if mask is None:
-            return [f"{name} = llvm.load {place} {{alignment = {size} : i64}} : !llvm.ptr -> {vector}"]
-        zero = "0.0" if scalar.startswith("f") else "0"
-        return [
-            f"{name}_z = arith.constant dense<{zero}> : {vector}",
-            f"{name} = llvm.intr.masked.load {place}, {mask}, {name}_z {{alignment = {size} : i32}}"
-            f" : (!llvm.ptr, vector<{self.lanes}xi1>, {vector}) -> {vector}",
-        ]
-
     def _store(self, value: str, place: str, scalar: str, mask: str | None) -> str:
-        vector, size = self._vector(scalar), self.bytes[2]
+        vector, size = self._vector(scalar), self.bytes
         if mask is None:
             return f"llvm.store {value}, {place} {{alignment = {size} : i64}} : {vector}, !llvm.ptr"
         return (
@@ -223,7 +206,7 @@ class Window:
             f"%{tag}cx = arith.muli {channel}, %xb : i64",
             f"%{tag}co = arith.muli {channel}, %ob : i64",
             f"%{tag}cp = arith.divui {channel}, %lanes : i64",
-            *_moved(f"{tag}w", "%w", f"%{tag}cp", f"%panel{self.taps}"),
+            *_moved(f"{tag}w", "%w", f"%{tag}cp", "%panel0"),
         ]
         xs, starts = [], []
         for place in range(places):
@@ -236,10 +219,10 @@ class Window:
                 *self._result_place(tag, f"{tag}o{place}", number),
             ]
             if not self.start:
-                lines += self._load(f"%s{tag}{place}", f"%{tag}o{place}", out, self.bytes[2], mask)
+                lines += load(f"%s{tag}{place}", f"%{tag}o{place}", self.lanes, out, self.bytes, mask)
             xs.append(f"%{tag}x{place}")
             starts.append("%start_v" if self.start else f"%s{tag}{place}")
-        inner, ends, _ = self._taps(0, tag, mask, "%none", f"%{tag}w", starts, xs)
+        inner, ends = self.taps.text(tag, mask, f"%{tag}w", starts, xs)
         return [*lines, *inner, *self._finish(places, tag, channel, mask, ends)]
 
     @staticmethod
@@ -262,7 +245,7 @@ class Window:
                 lines += [
                     f"{name}_size = arith.constant {input.bytes} : i64",
                     *_moved(f"{name[1:]}_at", f"{input.name}_p", channel, f"{name}_size"),
-                    *self._load(f"{name}_c", f"{name}_at", tail.code.type_of(input.name), input.bytes, mask),
+                    *load(f"{name}_c", f"{name}_at", self.lanes, tail.code.type_of(input.name), input.bytes, mask),
                 ]
         if places == 1 or len(tail.code.operations) <= _LONG_TAIL or result != out:
             for place, value in enumerate(ends):
@@ -274,7 +257,7 @@ class Window:
             f"%{tag}all = arith.constant {places} : i64",
             f"scf.for %{tag}p = %none to %{tag}all step %one : i64 {{",
             *self._result_place(tag, f"{tag}po", f"%{tag}p"),
-            *self._load(f"%{tag}ps", f"%{tag}po", out, self.bytes[2], mask),
+            *load(f"%{tag}ps", f"%{tag}po", self.lanes, out, self.bytes, mask),
             *self._after(tail, f"{tag}l", tag, f"%{tag}po", f"%{tag}ps", mask),
             "}",
         ]
@@ -295,61 +278,11 @@ class Window:
                     f"{here}_e = arith.divui {here}_f, %ob : i64",
                     f"{here}_size = arith.constant {input.bytes} : i64",
                     *_moved(f"{here[1:]}_at", f"{input.name}_p", f"{here}_e", f"{here}_size"),
-                    *self._load(here, f"{here}_at", kind, input.bytes, mask),
+                    *load(here, f"{here}_at", self.lanes, kind, input.bytes, mask),
                 ]
                 given[input.name] = here
         found, result = tail.code.on_vectors(self.lanes, given, f"{name}_")
         return [*lines, *found, self._store(result, place, tail.code.type_of(tail.code.yielded), mask)]
-
-    def _taps(
-        self, depth: int, tag: str, mask: str | None, far: str, w: str, running: Sequence[str], xs: Sequence[str]
-    ) -> tuple[list[str], list[str], str]:
-        """The loops of taps from ``depth`` on: their text, the running values and the place in the weight after them."""
-        if depth == self.taps:
-            return self._tap(tag, mask, far, w, running, xs)
-        kind = self._vector(self.body.type_of(self.body.running))
-        types = ", ".join([*[kind] * len(running), "!llvm.ptr"])
-        held = [f"%{tag}h{depth}_{i}" for i in range(len(running))]
-        place = f"%{tag}q{depth}"
-        given = ", ".join(f"{h} = {v}" for h, v in zip([*held, place], [*running, w], strict=True))
-        index, result = f"%{tag}k{depth}", f"%{tag}r{depth}"
-        inner, ends, after = self._taps(depth + 1, tag, mask, f"{index}_a", place, held, xs)
-        lines = [
-            f"{result}:{len(held) + 1} = scf.for {index} = %none to %kn{depth} step %one iter_args({given})"
-            f" -> ({types}) : i64 {{",
-            f"{index}_f = arith.muli {index}, %kx{depth} : i64",
-            f"{index}_a = arith.addi {far}, {index}_f : i64",
-            *inner,
-            f"scf.yield {', '.join([*ends, after])} : {types}",
-            "}",
-        ]
-        return lines, [f"{result}#{i}" for i in range(len(held))], f"{result}#{len(held)}"
-
-    def _tap(
-        self, tag: str, mask: str | None, far: str, w: str, running: Sequence[str], xs: Sequence[str]
-    ) -> tuple[list[str], list[str], str]:
-        body = self.body
-        lines: list[str] = []
-        weight, after = "", w
-        if body.w is not None:
-            weight, after = f"%{tag}wv", f"%{tag}wn"
-            kind = self._vector(body.type_of(body.w))
-            lines += [
-                f"{weight} = llvm.load {w} {{alignment = {self.bytes[1]} : i64}} : !llvm.ptr -> {kind}",
-                f"{after} = llvm.getelementptr {w}[%panel0] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-            ]
-        ends = []
-        for place, (value, x) in enumerate(zip(running, xs, strict=True)):
-            element = f"%{tag}in{place}"
-            lines.append(f"{element}p = llvm.getelementptr {x}[{far}] : (!llvm.ptr, i64) -> !llvm.ptr, i8")
-            lines += self._load(element, f"{element}p", body.type_of(body.x), self.bytes[0], mask)
-            given = {body.x: element, body.running: value}
-            if body.w is not None:
-                given[body.w] = weight
-            found, end = body.code.on_vectors(self.lanes, given, f"{tag}{place}_")
-            lines += found
-            ends.append(end)
-        return lines, ends, after
 
 
 def _moved(name: str, base: str, count: str, step: str) -> list[str]:

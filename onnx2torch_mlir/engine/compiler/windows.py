@@ -20,8 +20,10 @@ from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coeffic
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, filled_before, number_of_fill
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import append, bytes_on, functions, is_memref, nested, symbol
+from onnx2torch_mlir.engine.compiler.window_channels import Channels, channels_of
 from onnx2torch_mlir.engine.compiler.window_code import code_of
-from onnx2torch_mlir.engine.compiler.window_tile import MOST_PLACES, Body, Input, Tail, Window
+from onnx2torch_mlir.engine.compiler.window_taps import Body, Line, Taps
+from onnx2torch_mlir.engine.compiler.window_tile import MOST_PLACES, Input, Tail, Window
 from onnx2torch_mlir.engine.layout import Packing
 
 _ELEMENTS = ("f16", "f32", "f64", "i8", "i16", "i32", "i64")
@@ -41,8 +43,9 @@ class _Found:
     weight: int | None
     outer: list[int]
     places: int | None
-    channel: int
+    channels: Channels
     taps: list[int]
+    """But for the loop over a group's elements."""
     body: Body
     scalars: list[ir.Value]
 
@@ -55,6 +58,17 @@ class _Found:
     def fixed_length(self, dim: int) -> int | None:
         """The number of turns of loop ``dim``, where the types tell."""
         return self.lengths[dim]
+
+    def line(self) -> Line | None:
+        """How the innermost taps lie to the places, if they are of one axis and it is known how many there are."""
+        taps = self.lengths[self.taps[-1]]
+        if self.places is None or taps is None:
+            return None
+        for expression in self.operands[0].map.results:
+            stride, dilation = coefficient(expression, self.places), coefficient(expression, self.taps[-1])
+            if stride and dilation:
+                return Line(taps, stride, dilation) if stride > 0 and dilation > 0 else None
+        return None
 
 
 @dataclass
@@ -118,13 +132,15 @@ def _match(generic: ir.Operation) -> _Found | None:
         return None
     body, scalars = read
     x, out = operands[0], operands[-1]
-    channels = [dim for dim in loops if not reduced[dim] and x.step(dim) == 1 and out.step(dim) == 1]
-    taps = [dim for dim in loops if reduced[dim]]
-    if len(channels) != 1 or not taps or len(taps) > _MOST_TAPS or (lengths[channels[0]] or _FEW_CHANNELS) < _FEW_CHANNELS:
-        return None
     weight = 1 if body.w is not None else None
-    others = [dim for dim in loops if not reduced[dim] and dim not in channels]
-    if weight is not None and (not operands[1].moves(channels[0]) or any(operands[1].moves(dim) for dim in others)):
+    channels = channels_of(operands, lengths, reduced, grouped=weight is not None)
+    if channels is None or (lengths[channels.loop] or _FEW_CHANNELS) < _FEW_CHANNELS / channels.group:
+        return None
+    taps = [dim for dim in loops if reduced[dim] and dim != channels.member]
+    if not taps or len(taps) > _MOST_TAPS:
+        return None
+    others = [dim for dim in loops if not reduced[dim] and dim not in channels.loops]
+    if weight is not None and (not operands[1].moves(channels.loop) or any(operands[1].moves(dim) for dim in others)):
         return None
     if any(not out.moves(dim) for dim in others) or any(out.moves(dim) for dim in taps):
         return None
@@ -133,11 +149,11 @@ def _match(generic: ir.Operation) -> _Found | None:
     places = min(known, key=lambda dim: abs(steps[dim] or 0)) if known else next(reversed(steps), None)
     if weight is None and not any(sum(bool(coefficient(e, dim)) for dim in loops) > 1 for e in x.map.results):
         # Whole rows are summed up, which share nothing: side by side lie vectors of channels, as many as there are few of.
-        if (lengths[channels[0]] or _MANY_CHANNELS) >= _MANY_CHANNELS:
+        if (lengths[channels.loop] or _MANY_CHANNELS) >= _MANY_CHANNELS:
             return None
         places = None
     outer = [dim for dim in others if dim != places]
-    return _Found(generic, operands, lengths, weight, outer, places, channels[0], taps, body, scalars)
+    return _Found(generic, operands, lengths, weight, outer, places, channels, taps, body, scalars)
 
 
 def _body(generic: ir.Operation) -> tuple[Body, list[ir.Value]] | None:
@@ -155,9 +171,10 @@ def _body(generic: ir.Operation) -> tuple[Body, list[ir.Value]] | None:
 def _after(found: _Found, fill: ir.Operation) -> _After | None:
     """The tail of a window whose result ``fill`` makes before."""
     generic, out = found.generic, found.operands[-1]
-    loops = [*found.outer, *([found.places] if found.places is not None else []), found.channel]
+    loops = [*found.outer, *([found.places] if found.places is not None else []), *found.channels.loops]
     sources = list(generic.operands)[:-1]
-    sums = contraction_tails.Sums(generic, sources, generic.operands[len(sources)], out, loops)
+    across = len(found.channels.loops)
+    sums = contraction_tails.Sums(generic, sources, generic.operands[len(sources)], out, loops, across)
     tail = contraction_tails.follow(sums, fill)
     read = code_of(tail.nest, "f", contract=False) if tail is not None else None
     if tail is None or read is None or {"row", "spread"} & set(tail.kinds):
@@ -191,11 +208,10 @@ def _call(found: _Found, program: _Program) -> None:
     kinds = [element_bytes(ir.MemRefType(value.type).element_type) for value in _arrays(found, out)]
     lanes = of_host().lanes
     tail = after.tail if after is not None else None
-    window = Window(
-        found.body, lanes, len(found.outer), len(found.taps), (kinds[0], kinds[1], kinds[2]), fill is not None, tail
-    )
+    taps = Taps(found.body, lanes, len(found.taps), (kinds[0], kinds[1]), found.line(), found.channels.group)
+    window = Window(taps, len(found.outer), kinds[2], fill is not None, tail)
     uses = program.windows.setdefault(window, _Uses(f"o2m_window_{len(program.windows)}"))
-    channels = found.lengths[found.channel]
+    channels = found.channels.count
     uses.masked = uses.masked or channels is None or channels % lanes != 0
     pieces: list[_Piece | None] = [None]
     if spread:
@@ -267,7 +283,8 @@ def _words(found: _Found, read: int, width: int, piece: _Piece | None) -> list[i
         words += [sizes.number(1), sizes.number(0), sizes.number(0)]
     else:
         words += [sizes.count(found.places), sizes.step(0, found.places), sizes.step(out, found.places, width)]
-    words.append(sizes.count(found.channel) if piece is None else sizes.number(piece.channels))
+    known = found.channels.count if piece is None else piece.channels
+    words.append(sizes.count(found.channels.loop) if known is None else sizes.number(known))
     for dim in found.taps:
         words += [sizes.count(dim), sizes.step(0, dim)]
     return words
@@ -279,9 +296,10 @@ def _packing(found: _Found, program: _Program) -> Packing | None:
     value, access = found.generic.operands[found.weight], found.operands[found.weight]
     number = program.weights.number_of(value)
     offset = ir.MemRefType(value.type).get_strides_and_offset()[1]
-    dims = [found.channel, *found.taps]
-    pairs = [(found.lengths[dim], access.step(dim)) for dim in dims]
+    taps = [*found.taps, *([found.channels.member] if found.channels.member is not None else [])]
+    of_taps = [(found.lengths[dim], access.step(dim)) for dim in taps]
+    pairs = [(found.channels.count, access.step(found.channels.loops[-1])), *of_taps]
     known = [(length, step) for length, step in pairs if length is not None and step is not None]
-    if number is None or offset == ir.ShapedType.get_dynamic_stride_or_offset() or len(known) != len(dims):
+    if number is None or offset == ir.ShapedType.get_dynamic_stride_or_offset() or len(known) != len(pairs):
         return None
     return Packing(number, offset, of_host().lanes, [], known[0], known[1:])
