@@ -15,6 +15,7 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler import separate_windows
 from onnx2torch_mlir.engine.compiler.walks import nested
+from onnx2torch_mlir.engine.compiler.window_lines import WindowLine
 
 CASES = {
     "stride 2": ((2, 3, 13, 18), "kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]"),
@@ -124,7 +125,7 @@ def test_which_are_separated(op, shape, attributes, after):
 
 def test_rows_at_the_border():
     """Windows that have the same rows of the image stand together."""
-    line = separate_windows._Line(size=5, count=5, taps=3, stride=1, dilation=1, low=1)
+    line = WindowLine(size=5, count=5, taps=3, stride=1, dilation=1, low=1)
     borders = line.borders()
     assert borders == [(0, 1, (1, 2)), (1, 4, (0, 1, 2)), (4, 5, (0, 1))]
     for start, end, taps in borders:

@@ -61,24 +61,29 @@ def test_which_are_spread(channels, groups, filters, lanes, spread, monkeypatch)
     if unit.lanes < lanes:
         pytest.skip("the processor has no vectors of this length")
     monkeypatch.setattr(window_channels, "of_host", lambda: type(unit)(**{**vars(unit), "lanes": lanes}))
-    texts = []
-    monkeypatch.setattr(windows, "append", lambda module, text, append=windows.append: (texts.append(text), append(module, text)))
     net, out = network((1, channels, 9, 9), groups, filters=filters, pads=[1] * 4)
+    assert any("vector.shuffle" in text for text in functions_of(net, out, monkeypatch)) == spread
+
+
+def functions_of(net, out, monkeypatch):
+    """The texts of the functions of a network's windows."""
+    texts = []
+
+    def append(module, text, real=windows.append):
+        texts.append(text)
+        real(module, text)
+
+    monkeypatch.setattr(windows, "append", append)
     lowered = convert(read(net.model(out))).lowered
     task.build(lowered.bytecode, Options(inputs=len(lowered.inputs)))
-    assert any("vector.shuffle" in text for text in texts) == spread
+    return texts
 
 
-def test_each_element_of_a_line_is_read_once():
+def test_each_element_of_a_line_is_read_once(monkeypatch):
     """Eight windows of three taps, one apart, reach ten elements."""
     net = Net(2, (1, 16, 8, 8))
     out = net.conv(net.conv("x", 16, (1, 1)), 16, (3, 3), groups=16, pads=[1] * 4)
-    lowered = convert(read(net.model(out))).lowered
-    texts = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(windows, "append", lambda module, text, append=windows.append: (texts.append(text), append(module, text)))
-        task.build(lowered.bytecode, Options(inputs=len(lowered.inputs)))
-    (text,) = texts
+    (text,) = functions_of(net, out, monkeypatch)
     _, _, tile = text.partition("_8(")
     assert sum("%fe" in line and "llvm.load" in line for line in tile.splitlines()) == 10
     assert np.prod((8, 3)) == sum("math.fma" in line or "arith.mulf" in line for line in tile.splitlines())

@@ -8,16 +8,16 @@ results of their own at the border, and columns by being filled in between the s
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
-from onnx2torch_mlir.engine.compiler.borders import value_around
 from onnx2torch_mlir.engine.compiler.loop_order import coefficient, iterators, origin
+from onnx2torch_mlir.engine.compiler.tensor_parts import Part
 from onnx2torch_mlir.engine.compiler.walks import constant_of, copied, functions, made_by, nested
+from onnx2torch_mlir.engine.compiler.window_lines import WindowLine, without_padding
 from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps, input_count
 
 _BEGINNINGS = {"arith.maximumf": -math.inf, "arith.minimumf": math.inf, "arith.addf": 0.0}
@@ -29,34 +29,6 @@ _MOST_BORDERS = 16
 
 
 @dataclass(frozen=True)
-class _Line:
-    """Windows along a dim of a known size: how many, of so many taps, at these steps; ``low`` before it is padding."""
-
-    size: int
-    count: int
-    taps: int
-    stride: int
-    dilation: int
-    low: int
-
-    def position(self, place: int, tap: int) -> int:
-        """Where a tap of a window is; outside 0 to ``size`` in the padding."""
-        return place * self.stride + tap * self.dilation - self.low
-
-    def borders(self) -> list[tuple[int, int, tuple[int, ...]]]:
-        """Ranges of windows that have the same taps outside the padding, and these."""
-        inside = [
-            tuple(tap for tap in range(self.taps) if 0 <= self.position(place, tap) < self.size) for place in range(self.count)
-        ]
-        found, start = list[tuple[int, int, tuple[int, ...]]](), 0
-        for taps, places in itertools.groupby(inside):
-            end = start + len(list(places))
-            found.append((start, end, taps))
-            start = end
-        return found
-
-
-@dataclass(frozen=True)
 class _Found:
     """A nest over windows, what its windows reach into (without its padding), and what padding and beginnings are."""
 
@@ -64,8 +36,8 @@ class _Found:
     combining: str
     image: ir.Value
     beginning: ir.Value
-    rows: _Line
-    columns: _Line
+    rows: WindowLine
+    columns: WindowLine
 
 
 def separate(module: ir.Module) -> None:
@@ -92,7 +64,7 @@ def _match(generic: ir.Operation) -> _Found | None:
     plain = ir.AffineMap.get(len(summed), 0, [ir.AffineDimExpr.get(dim) for dim in range(rank)])
     if written != plain or len(read.results) != rank or any(summed[:rank]):
         return None
-    image, low = _without_padding(generic.operands[0], _BEGINNINGS[combining])
+    image, low = without_padding(generic.operands[0], _BEGINNINGS[combining], (rank - 2, rank - 1))
     type_, windows = ir.RankedTensorType(image.type), ir.RankedTensorType(generic.operands[1].type)
     result = ir.RankedTensorType(generic.results[0].type)
     if windows.rank != 2 or list(type_.shape)[: rank - 2] != list(result.shape)[: rank - 2]:
@@ -112,7 +84,7 @@ def _match(generic: ir.Operation) -> _Found | None:
             return None
         taps = windows.get_dim_size(tap - rank)
         stride, dilation = moving[axis] or 0, moving[tap] or 0
-        lines.append(_Line(type_.get_dim_size(axis), result.get_dim_size(axis), taps, stride, dilation, low[axis]))
+        lines.append(WindowLine(type_.get_dim_size(axis), result.get_dim_size(axis), taps, stride, dilation, low[axis]))
     rows, columns = lines
     if rows.taps * columns.taps <= rows.taps + columns.taps or max(rows.taps, columns.taps) > _MOST_TAPS:
         return None
@@ -133,17 +105,6 @@ def _combining(generic: ir.Operation) -> str | None:
     return operations[0].name if whole else None
 
 
-def _without_padding(value: ir.Value, beginning: float) -> tuple[ir.Value, list[int]]:
-    """What ``value`` pads with the ``beginning`` of known widths, and how much before it along each dim."""
-    pad = made_by(value, "tensor.pad")
-    if pad is not None and len(pad.operands) == 1:
-        around = value_around(pad)
-        low, high = (list(ir.DenseI64ArrayAttr(pad.attributes[name])) for name in ("static_low", "static_high"))
-        if around is not None and constant_of(around) == beginning and not any((*low[:-2], *high[:-2])):
-            return pad.operands[0], low
-    return value, [0] * ir.RankedTensorType(value.type).rank
-
-
 def _rewrite(found: _Found) -> None:
     generic, rows, columns = found.generic, found.rows, found.columns
     rank = ir.RankedTensorType(found.image.type).rank
@@ -160,13 +121,13 @@ def _rewrite(found: _Found) -> None:
         between = _empty([*shape, rows.count, width], element, given)
         for start, end in ((0, columns.low), (columns.low + columns.size, width)):
             if start < end:
-                spot = _Spot(shape, given, (0, start), (rows.count, end - start))
+                spot = _part(rank, (0, rows.count), (start, end - start))
                 between = spot.put(linalg.fill(found.beginning, outs=[spot.of(between)]), between)
         by_rows = [*places[:-2], _times(places[-2], rows.stride), places[-1]]
         for start, end, taps in rows.borders():
-            spot = _Spot(shape, given, (start, columns.low), (end - start, columns.size))
+            spot = _part(rank, (start, end - start), (columns.low, columns.size))
             height = (end - start - 1) * rows.stride + 1
-            spots = [_Spot(shape, given, (rows.position(start, tap), 0), (height, columns.size)) for tap in taps]
+            spots = [_part(rank, (rows.position(start, tap), height), (0, columns.size)) for tap in taps]
             here = spot.of(between)
             sources = [each.of(found.image) for each in spots]
             made = _combined(found, sources, by_rows, here) if taps else linalg.fill(found.beginning, outs=[here])
@@ -178,7 +139,7 @@ def _rewrite(found: _Found) -> None:
         else:
             by_columns = [*places[:-1], _times(places[-1], columns.stride)]
             length = (columns.count - 1) * columns.stride + 1
-            spots = [_Spot(shape, given, (0, tap * columns.dilation), (rows.count, length)) for tap in range(columns.taps)]
+            spots = [_part(rank, (0, rows.count), (tap * columns.dilation, length)) for tap in range(columns.taps)]
             made = _combined(found, [each.of(between) for each in spots], by_columns, out)
         generic.results[0].replace_all_uses_with(made)
     generic.erase()
@@ -240,37 +201,11 @@ def _combined(found: _Found, sources: list[ir.Value], read: list[ir.AffineExpr],
     return result
 
 
+def _part(rank: int, rows: tuple[int, int], columns: tuple[int, int]) -> Part:
+    """So many rows and columns of all images, from the first ones on."""
+    return Part({rank - 2: rows, rank - 1: columns})
+
+
 def _empty(shape: list[int], element: ir.Type, given: list[ir.Value]) -> ir.Value:
     made: ir.Value = ir.Operation.create("tensor.empty", [ir.RankedTensorType.get(shape, element)], given).results[0]
     return made
-
-
-@dataclass(frozen=True)
-class _Spot:
-    """A part of rows and columns of all images."""
-
-    shape: list[int]
-    given: list[ir.Value]
-    offsets: tuple[int, int]
-    sizes: tuple[int, int]
-
-    def of(self, whole: ir.Value) -> ir.Value:
-        """It, as a slice."""
-        part = ir.RankedTensorType.get([*self.shape, *self.sizes], ir.RankedTensorType(whole.type).element_type)
-        return self._slice("tensor.extract_slice", part, [whole])
-
-    def put(self, part: ir.Value, whole: ir.Value) -> ir.Value:
-        """``whole`` with ``part`` there."""
-        return self._slice("tensor.insert_slice", whole.type, [part, whole])
-
-    def _slice(self, name: str, type_: ir.Type, operands: list[ir.Value]) -> ir.Value:
-        rank = len(self.shape) + 2
-        counts = [*[1] * len(operands), 0, len(self.given), 0]
-        attributes = {
-            "static_offsets": ir.DenseI64ArrayAttr.get([*[0] * len(self.shape), *self.offsets]),
-            "static_sizes": ir.DenseI64ArrayAttr.get([*self.shape, *self.sizes]),
-            "static_strides": ir.DenseI64ArrayAttr.get([1] * rank),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(counts),
-        }
-        made: ir.Value = ir.Operation.create(name, [type_], [*operands, *self.given], attributes).results[0]
-        return made

@@ -28,6 +28,7 @@ from onnx2torch_mlir.engine.compiler import (
     derivation,
     destinations,
     factors,
+    far_taps,
     floats,
     fusion,
     independent_loops,
@@ -157,6 +158,7 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
     with passes.findings_of("fusion", diagnostics):
         if options.enabled("contractions"):
             factors.move(module)
+            far_taps.skip(module)
         if options.enabled("channels_last"):
             channels_last.carry(module)
             single_pixels.merge_pixels(module)
