@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 import sympy
@@ -15,16 +15,17 @@ from torch.fx import GraphModule, Node
 from torch_mlir import ir
 
 from onnx2torch_mlir.core.signature import TensorSpec
-from onnx2torch_mlir.core.weights import weight_name
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, refuse
+from onnx2torch_mlir.lowering.constant_results import ConstantResults, constant_results
 from onnx2torch_mlir.lowering.context import Context, spec_of
 from onnx2torch_mlir.lowering.integer_forms import on_integers, plain
-from onnx2torch_mlir.lowering.lowered import Lowered, Weight
+from onnx2torch_mlir.lowering.lowered import Lowered
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.registry import load_rules, why_missing
 from onnx2torch_mlir.lowering.requirements import Requirements, bind_dims, input_symbols
 from onnx2torch_mlir.lowering.retype import bind_results, retyped
 from onnx2torch_mlir.lowering.scaled import Scaled
+from onnx2torch_mlir.lowering.weights import named, weights_of
 
 _SYMBOLIC = (torch.SymInt, torch.SymBool, torch.SymFloat, int, bool, float)
 _IGNORED = ("aten._assert_tensor_metadata", "aten.sym_constrain_range")
@@ -71,23 +72,24 @@ def lower(
     _refuse_unknown(exported.graph_module, rules)
     placeholders = _placeholders(exported)
     inputs, weights = placeholders
+    constant = constant_results(list(exported.graph.nodes), weights)
     with ir.Context() as mlir, ir.Location.unknown():
         mlir.enable_multithreading(False)
         symbols = input_symbols([spec_of(n.meta["val"]) for n in inputs])
         ctx = Context(symbols, _lower_subgraph)
-        module, outputs = _build(ctx, exported, inputs, weights)
+        module, outputs = _build(ctx, exported, inputs, weights, constant)
         _verify(module)
         buffer = io.BytesIO()
         module.operation.write_bytecode(buffer)
         checks = tuple(ctx.checks.values())
-    taken = tuple(_named(n.meta["val"], name) for n, name in zip(inputs, input_names or _names(inputs), strict=True))
+    taken = tuple(named(n.meta["val"], name) for n, name in zip(inputs, input_names or _names(inputs), strict=True))
     given = _output_specs(exported, outputs, output_names)
     if elements:
         taken, given = _tagged(taken, elements), _tagged(given, elements)
     return Lowered(
         bytecode=buffer.getvalue(),
         inputs=taken,
-        weights=_weights(exported, weights),
+        weights=weights_of(exported, weights, constant),
         outputs=given,
         checks=checks,
         dim_names=dict(dim_names or {}),
@@ -100,11 +102,6 @@ def _tagged(specs: Sequence[TensorSpec], elements: Mapping[str, str]) -> tuple[T
 
 def _names(nodes: Sequence[Node]) -> list[str]:
     return [str(n.target) for n in nodes]
-
-
-def _named(value: Any, name: str) -> TensorSpec:
-    spec = spec_of(value)
-    return TensorSpec(name, spec.dtype, spec.shape)
 
 
 def _placeholders(exported: ExportedProgram) -> tuple[list[Node], list[Node]]:
@@ -126,26 +123,16 @@ def _placeholders(exported: ExportedProgram) -> tuple[list[Node], list[Node]]:
     return users, weights
 
 
-def _weights(exported: ExportedProgram, nodes: Sequence[Node]) -> tuple[Weight, ...]:
-    targets = {getattr(spec.arg, "name", None): spec.target for spec in exported.graph_signature.input_specs}
-    found = []
-    for node in nodes:
-        target, name = targets[node.name], weight_name(node, targets[node.name])
-        tensor = exported.state_dict[target] if target in exported.state_dict else exported.constants[target]
-        found.append(Weight(name, tensor, _named(node.meta["val"], name)))
-    return tuple(found)
-
-
 def _output_specs(exported: ExportedProgram, outputs: Sequence[Spec], names: Sequence[str] | None) -> tuple[TensorSpec, ...]:
     own = [getattr(s.arg, "name", f"output_{i}") for i, s in enumerate(exported.graph_signature.output_specs)]
     return tuple(TensorSpec(n, s.dtype, s.shape) for n, s in zip(names or own, outputs, strict=True))
 
 
 def _build(
-    ctx: Context, exported: ExportedProgram, inputs: Sequence[Node], weights: Sequence[Node]
+    ctx: Context, exported: ExportedProgram, inputs: Sequence[Node], weights: Sequence[Node], constant: ConstantResults
 ) -> tuple[ir.Module, list[Spec]]:
     b = ctx.b
-    nodes = [*inputs, *weights]
+    nodes = [*inputs, *weights, *constant.nodes]
     specs = [spec_of(n.meta["val"]) for n in nodes]
     types = [b.tensor_type(s.dtype, s.shape) for s in specs]
     module = ir.Module.create()
@@ -156,7 +143,8 @@ def _build(
             operands = [Operand(s.dtype, s.shape, v) for s, v in zip(specs, block.arguments, strict=True)]
             bind_dims(ctx, operands)
             requirements = Requirements(ctx, exported)
-            results = _Walk(ctx, dict(zip(nodes, operands, strict=True)), requirements).run(exported.graph_module)
+            environment = dict(zip(nodes, operands, strict=True))
+            results = _Walk(ctx, environment, requirements, constant.skipped).run(exported.graph_module)
             b.op("func.return", [], [r.value for r in results])
         kind = ir.FunctionType.get(types, [r.value.type for r in results])
         function.attributes["function_type"] = ir.TypeAttr.get(kind)
@@ -178,9 +166,16 @@ def _lower_subgraph(ctx: Context, module: GraphModule, operands: Sequence[Any]) 
 class _Walk:
     """Lowers the nodes of one graph in order."""
 
-    def __init__(self, ctx: Context, environment: dict[Node, Any], requirements: Requirements | None) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        environment: dict[Node, Any],
+        requirements: Requirements | None,
+        skipped: Collection[Node] = (),
+    ) -> None:
         self.ctx = ctx
         self.env = environment
+        self.skipped = skipped
         self.rules = load_rules()
         self.requirements = requirements
         self.module: GraphModule | None = None
@@ -189,7 +184,7 @@ class _Walk:
         self.module = module
         locations: dict[str, ir.Location] = {}
         for node in module.graph.nodes:
-            if node.op == "call_function":
+            if node.op == "call_function" and node not in self.env and node not in self.skipped:
                 name = str(node.meta.get("onnx_node", node.name))
                 location = locations.get(name)
                 if location is None:
