@@ -1,16 +1,16 @@
 """Packed columns that are codes of a few bits with a scale for each block of steps, or floats of 16 bits (packed_codes.py).
 
 Where there are many rows, the codes of a part of a panel become floats in a buffer that stays in the first-level cache, and
-tiles of floats read them there; they are the numbers that the program asks for, bit by bit. A row or two meet codes in
-registers: sums of a block are scaled at its end.
+tiles of floats read them there; they are the numbers that the program asks for, bit by bit. A few rows meet codes in
+registers, where AVX-512 looks up those of four bits and less: sums of a block are scaled at its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 
 from onnx2torch_mlir.engine.compiler.code_text import column_masks, header_word
-from onnx2torch_mlir.engine.compiler.coded_words import bits_of, decoded, decoded_rest, read_record, words_of
+from onnx2torch_mlir.engine.compiler.coded_words import bits_of, decoded, decoded_rest, has_table, read_record, words_of
 from onnx2torch_mlir.engine.compiler.register_tile import tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.layout import FLOAT_CODES, INTEGERS
@@ -18,7 +18,10 @@ from onnx2torch_mlir.engine.layout import FLOAT_CODES, INTEGERS
 _INTEGERS = (2, 4, 8)
 _PART = 256
 """Steps along the sum whose columns are in the buffer at once."""
-_FEW = 2
+_FEW, _FEW_LOOKED_UP = 2, 3
+"""Rows that meet codes in registers: any codes, and those that are looked up."""
+_OWN = {False: "", True: "_own"}
+"""Of functions' names: of columns with zero points of their own, or whatever they have."""
 PANEL, BATCH = 5, 6
 """Words of the header (layout.CODES_HEADER) with the bytes of a panel and of a batch."""
 _TYPE = 7
@@ -33,7 +36,14 @@ def can_be_read(unit: VectorUnit, codes: str) -> bool:
 def functions(unit: VectorUnit, codes: Set[str]) -> str:
     """@o2m_coded_panels and what it calls, but for the tiles of floats; ``codes`` are what it meets (`Weights.codes`)."""
     types = [each for kind in sorted(codes) for each in ((FLOAT_CODES[kind],) if kind in FLOAT_CODES else _INTEGERS)]
-    return "\n".join([*(make(unit, type_) for type_ in types for make in (_floats, _row)), _panels(unit, types)])
+    texts = [_floats(unit, type_) for type_ in types]
+    texts += [_row(unit, type_, own) for type_ in types for own in _zeros(unit, type_)]
+    return "\n".join([*texts, _panels(unit, types)])
+
+
+def _zeros(unit: VectorUnit, type_: int) -> tuple[bool, ...]:
+    """Whether columns have zero points of their own: there are functions for both, where it makes a difference."""
+    return (False, True) if has_table(unit, type_) else (True,)
 
 
 def _floats(unit: VectorUnit, type_: int) -> str:
@@ -44,7 +54,7 @@ def _floats(unit: VectorUnit, type_: int) -> str:
         " %groups: i64) {",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
-        *read_record(unit, "%header", "%record"),
+        *read_record(unit, type_, "%header", "%record"),
         "scf.for %g = %none to %groups step %one : i64 {",
         "%here = arith.addi %from, %g : i64",
         *words_of(unit, type_, "%here"),
@@ -64,15 +74,15 @@ def _floats(unit: VectorUnit, type_: int) -> str:
     return "\n".join([*lines, "}", "return", "}"])
 
 
-def _row(unit: VectorUnit, type_: int) -> str:
+def _row(unit: VectorUnit, type_: int, own: bool) -> str:
     """@o2m_coded_row_T(header, a, panel, c, columns, add, k): one row times the columns of a panel."""
     lanes, bits = unit.lanes, bits_of(type_)
     per = 32 // bits
     vector, mask = (f"vector<{lanes}x{kind}>" for kind in ("f32", "i1"))
     four = ", ".join([vector] * 4)
     lines = [
-        f"func.func private @o2m_coded_row_{type_}(%header: !llvm.ptr, %a: !llvm.ptr, %panel: !llvm.ptr, %c: !llvm.ptr,"
-        " %columns: i64, %add: i1, %k: i64) {",
+        f"func.func private @o2m_coded_row_{type_}{_OWN[own]}(%header: !llvm.ptr, %a: !llvm.ptr, %panel: !llvm.ptr,"
+        " %c: !llvm.ptr, %columns: i64, %add: i1, %k: i64) {",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
         f"%per = arith.constant {per} : i64",
@@ -93,7 +103,7 @@ def _row(unit: VectorUnit, type_: int) -> str:
         "}",
         "%all:3 = scf.for %k0 = %none to %k step %block iter_args(%t0 = %start#0, %t1 = %start#1, %record = %panel)"
         f" -> ({vector}, {vector}, !llvm.ptr) : i64 {{",
-        *read_record(unit, "%header", "%record"),
+        *read_record(unit, type_, "%header", "%record"),
         "%left = arith.subi %k, %k0 : i64",
         "%steps = arith.minsi %left, %block : i64",
         "%groups = arith.divui %steps, %per : i64",
@@ -114,7 +124,7 @@ def _row(unit: VectorUnit, type_: int) -> str:
         for half in range(2):
             name, cell = f"{place}_{half}", 2 * (place % 2) + half
             lines += [
-                *decoded(unit, type_, place, half),
+                *decoded(unit, type_, place, half, own=own),
                 f"%n{name} = math.fma %w{name}, %xv{place}, {held[cell]} : {vector}",
             ]
             held[cell] = f"%n{name}"
@@ -152,12 +162,12 @@ def _row(unit: VectorUnit, type_: int) -> str:
     return "\n".join([*lines, "return", "}"])
 
 
-def _by_type(known: Sequence[int], name: str, arguments: str, types: str) -> list[str]:
-    """The call of the function for the codes' type."""
+def _by_type(known: Sequence[int], call: Callable[[int], list[str]]) -> list[str]:
+    """What is called for the codes' type."""
     lines = ["%type_is = arith.index_cast %type : i64 to index", "scf.index_switch %type_is"]
     for each in known:
         head = f"case {each}" if each != known[-1] else "default"
-        lines += [f"{head} {{", f"func.call @{name}_{each}({arguments}) : ({types}) -> ()", "scf.yield", "}"]
+        lines += [f"{head} {{", *call(each), "scf.yield", "}"]
     return lines
 
 
@@ -169,6 +179,15 @@ def _panels(unit: VectorUnit, known: Sequence[int]) -> str:
     row = ", ".join(["!llvm.ptr"] * 4 + ["i64", "i1", "i64"])
     floats = ", ".join(["!llvm.ptr"] * 3 + ["i64"] * 2)
     newline = "\n"
+
+    def call_row(type_: int) -> list[str]:
+        given = f"(%header, %ai, %bj, %ci, %columns, %add, %k) : ({row}) -> ()"
+        calls = {own: f"func.call @o2m_coded_row_{type_}{_OWN[own]}{given}" for own in _zeros(unit, type_)}
+        return ["scf.if %have_own {", calls[True], "} else {", calls[False], "}"] if False in calls else [calls[True]]
+
+    def call_floats(type_: int) -> list[str]:
+        return [f"func.call @o2m_coded_floats_{type_}(%header, %to, %record, %from, %groups) : ({floats}) -> ()"]
+
     return f"""
   func.func private @o2m_coded_panels(%header: !llvm.ptr, %a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64,
       %c: !llvm.ptr, %add: i1, %k: i64) {{
@@ -177,7 +196,6 @@ def _panels(unit: VectorUnit, known: Sequence[int]) -> str:
     %two = arith.constant 2 : i64
     %width = arith.constant {unit.columns} : i64
     %word = arith.constant 32 : i64
-    %few = arith.constant {_FEW} : i64
     %part = arith.constant {_PART} : i64
     %places = arith.constant {(_PART + 16) * unit.columns} : i64
     %buffer = llvm.alloca %places x f32 {{alignment = 64 : i64}} : (i64) -> !llvm.ptr
@@ -186,9 +204,16 @@ def _panels(unit: VectorUnit, known: Sequence[int]) -> str:
     {newline.join(header_word("%record_bytes", "%header", 2))}
     {newline.join(header_word("%panel_bytes", "%header", PANEL))}
     {newline.join(header_word("%type", "%header", _TYPE))}
+    {newline.join(header_word("%zeros", "%header", 3))}
+    %have_own = arith.cmpi ne, %zeros, %none : i64
     %per = arith.divui %word, %bits : i64
     %more_than_one = arith.maxsi %k, %one : i64
     %are_floats = arith.cmpi eq, %bits, %word : i64
+    %few_of_any = arith.constant {_FEW} : i64
+    %few_looked_up = arith.constant {_FEW_LOOKED_UP} : i64
+    %most_bits = arith.constant {max((bits_of(each) for each in known if has_table(unit, each)), default=0)} : i64
+    %looked_up = arith.cmpi sle, %bits, %most_bits : i64
+    %few = arith.select %looked_up, %few_looked_up, %few_of_any : i64
     %are_few = arith.cmpi sle, %m, %few : i64
     scf.if %are_floats {{
       func.call @o2m_panels_1(%a, %table, %m, %b, %n, %c, %add, %k) : ({panels}) -> ()
@@ -209,7 +234,7 @@ def _panels(unit: VectorUnit, known: Sequence[int]) -> str:
             %oc = llvm.load %pc : !llvm.ptr -> i64
             %ai = llvm.getelementptr %a[%oa] : (!llvm.ptr, i64) -> !llvm.ptr, i8
             %ci = llvm.getelementptr %cj[%oc] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-            {newline.join(_by_type(known, "o2m_coded_row", "%header, %ai, %bj, %ci, %columns, %add, %k", row))}
+            {newline.join(_by_type(known, call_row))}
           }}
         }} else {{
           scf.for %k0 = %none to %more_than_one step %part : i64 {{
@@ -233,7 +258,7 @@ def _panels(unit: VectorUnit, known: Sequence[int]) -> str:
               %done = arith.subi %at, %k0 : i64
               %to_far = arith.muli %done, %width : i64
               %to = llvm.getelementptr %buffer[%to_far] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-              {newline.join(_by_type(known, "o2m_coded_floats", "%header, %to, %record, %from, %groups", floats))}
+              {newline.join(_by_type(known, call_floats))}
               %next = arith.addi %at, %steps : i64
               scf.yield %next : i64
             }}

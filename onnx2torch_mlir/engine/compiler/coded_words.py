@@ -7,6 +7,8 @@ from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.layout import FLOAT_CODES
 
 _HALF = 16
+_CHOOSES = "llvm.x86.avx512.permvar.sf.512"
+"""Of 16 numbers those that the lowest four bits of each word name (AVX-512)."""
 
 
 def bits_of(type_: int) -> int:
@@ -14,8 +16,16 @@ def bits_of(type_: int) -> int:
     return _HALF if type_ in FLOAT_CODES.values() else type_
 
 
-def read_record(unit: VectorUnit, header: str, place: str) -> list[str]:
-    """Of the record of a block at ``place``: %s0, %s1 (scales), %z0, %z1 (zero points), and %codes."""
+def has_table(unit: VectorUnit, type_: int) -> bool:
+    """Whether codes are looked up, in a table of all numbers that they stand for."""
+    return unit.lanes == 16 and bits_of(type_) <= 4
+
+
+def read_record(unit: VectorUnit, type_: int, header: str, place: str) -> list[str]:
+    """Of the record of a block at ``place``: %s0, %s1 (scales), %z0, %z1 (zero points), %codes, and their %table.
+
+    A zero point that all have is in the table: the others are 0 then.
+    """
     lanes, vector = unit.lanes, f"vector<{unit.lanes}xf32>"
     lines = [
         *header_word("%zeros", header, 3),
@@ -31,13 +41,23 @@ def read_record(unit: VectorUnit, header: str, place: str) -> list[str]:
         f"%zero_at = llvm.getelementptr {place}[%zero_bytes] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         f"%codes = llvm.getelementptr {place}[%code_bytes] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
     ]
+    without = "%all_same"
+    if has_table(unit, type_):
+        numbers = ", ".join(f"{code % (1 << bits_of(type_))}.0" for code in range(unit.lanes))
+        without = "%no_zero"
+        lines += [
+            f"%no_zero = arith.constant dense<0.0> : {vector}",
+            f"%all_codes = arith.constant dense<[{numbers}]> : {vector}",
+            f"%in_table = arith.select %own, %no_zero, %all_same : {vector}",
+            f"%table = arith.subf %all_codes, %in_table : {vector}",
+        ]
     for half in range(2):
         lines += [
             f"%s{half}_at = llvm.getelementptr {place}[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
             f"%s{half} = llvm.load %s{half}_at {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
             f"%z{half}_at = llvm.getelementptr %zero_at[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
             f"%z{half}_own = llvm.load %z{half}_at {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
-            f"%z{half} = arith.select %own, %z{half}_own, %all_same : {vector}",
+            f"%z{half} = arith.select %own, %z{half}_own, {without} : {vector}",
         ]
     return lines
 
@@ -56,8 +76,8 @@ def words_of(unit: VectorUnit, type_: int, group: str) -> list[str]:
     return lines
 
 
-def decoded(unit: VectorUnit, type_: int, place: int, half: int) -> list[str]:
-    """%w = the code at ``place`` in the words %v, less its zero point."""
+def decoded(unit: VectorUnit, type_: int, place: int, half: int, *, own: bool = True) -> list[str]:
+    """%w = the code at ``place`` in the words %v, less its zero point (in the table unless columns have their ``own``)."""
     ints, vector, bits = f"vector<{unit.lanes}xi32>", f"vector<{unit.lanes}xf32>", bits_of(type_)
     name, value = f"{place}_{half}", f"%v{half}"
     if bits == _HALF:
@@ -69,6 +89,10 @@ def decoded(unit: VectorUnit, type_: int, place: int, half: int) -> list[str]:
             f"%r{name} = arith.shrui {value}, %by{name} : {ints}",
         ]
         value = f"%r{name}"
+    if has_table(unit, type_):
+        chosen = f"%f{name}" if own else f"%w{name}"
+        lines.append(f'{chosen} = llvm.call_intrinsic "{_CHOOSES}"(%table, {value}) : ({vector}, {ints}) -> {vector}')
+        return [*lines, *([f"%w{name} = arith.subf {chosen}, %z{half} : {vector}"] if own else [])]
     if place < 32 // bits - 1:
         lines += [
             f"%mask{name} = arith.constant dense<{(1 << bits) - 1}> : {ints}",
@@ -101,6 +125,13 @@ def decoded_rest(unit: VectorUnit, type_: int) -> list[str]:
         f"%emask = arith.constant dense<{(1 << bits) - 1}> : {ints}",
     ]
     for half in range(2):
+        if has_table(unit, type_):
+            lines += [
+                f"%er{half} = arith.shrui %v{half}, %byv : {ints}",
+                f'%ef{half} = llvm.call_intrinsic "{_CHOOSES}"(%table, %er{half}) : ({vector}, {ints}) -> {vector}',
+                f"%ew{half} = arith.subf %ef{half}, %z{half} : {vector}",
+            ]
+            continue
         lines += [
             f"%er{half} = arith.shrui %v{half}, %byv : {ints}",
             f"%ea{half} = arith.andi %er{half}, %emask : {ints}",
