@@ -8,6 +8,7 @@ dequantization stay codes of a few bits in memory (packed_codes.py). How they ar
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -44,6 +45,7 @@ def derive(module: ir.Module, inputs: int) -> list[Made]:
     block = main.regions[0].blocks[0]
     arguments = list(block.arguments)
     weights = {value: number for number, value in enumerate(arguments[inputs:])}
+    constant = _constant(main, weights)
     found: list[Made] = []
     known: dict[ir.Value, ir.Value] = {}
     for operation in list(nested(main)):
@@ -52,7 +54,7 @@ def derive(module: ir.Module, inputs: int) -> list[Made]:
         for position in range(_input_count(operation)):
             value = operation.operands[position]
             if value not in known and _is_static(value.type) and str(ir.RankedTensorType(value.type).element_type) == "f32":
-                trace = _Trace(weights)
+                trace = _Trace(weights, constant)
                 if trace.of(value) is not None and trace.pays(value):
                     found.append(Made(list(ir.RankedTensorType(value.type).shape), trace.steps, trace.codes))
                     known[value] = block.add_argument(value.type, operation.location)
@@ -62,6 +64,15 @@ def derive(module: ir.Module, inputs: int) -> list[Made]:
         signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         types = [argument.type for argument in block.arguments]
         main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, signature.results))
+    return found
+
+
+def _constant(main: ir.Operation, weights: Collection[ir.Value]) -> set[ir.Value]:
+    """The values of a function that depend on weights alone, or on nothing."""
+    found = set(weights)
+    for operation in nested(main):
+        if all(operand in found for operand in operation.operands):
+            found.update(operation.results)
     return found
 
 
@@ -92,6 +103,8 @@ class _Trace:
     """The steps by which a value is computed from weights alone."""
 
     weights: dict[ir.Value, int]
+    constant: Collection[ir.Value]
+    """Values that it may be: to look for others' steps would take the time of all paths to them."""
     steps: list[Step] = field(default_factory=list)
     known: dict[ir.Value, int] = field(default_factory=dict)
     codes: str = ""
@@ -110,7 +123,7 @@ class _Trace:
     def of(self, value: ir.Value) -> int | None:
         """The number of the step that makes ``value``; None if it depends on more than weights, or is not understood."""
         if value not in self.known:
-            if not _is_static(value.type) or _element(value.type) not in TYPES:
+            if value not in self.constant or not _is_static(value.type) or _element(value.type) not in TYPES:
                 return None
             if value in self.weights:
                 step: Step | None = ["weight", self.weights[value]]
