@@ -58,21 +58,24 @@ def lower(
     output_names: Sequence[str] | None = None,
     dim_names: Mapping[str, str] | None = None,
     elements: Mapping[str, str] | None = None,
+    fold_weights: bool = False,
 ) -> Lowered:
     """Lower a core program to linalg on tensors.
 
     The function ``@main`` takes the program's inputs, then its parameters, buffers and constant tensors, and returns
     its outputs. ``input_names`` and ``output_names`` replace the program's own names; ``dim_names`` maps symbols
     (``u0``) to the dims they came from; ``elements`` maps names of inputs and outputs to the element types of less than a
-    byte that they hold (`core.narrow`). Raises Refusal: O2M-L001 with every primitive that has no rule, O2M-L002 for a
-    case that a rule refuses, O2M-L003 where a rule's result is not what the program declares, O2M-L004 if MLIR rejects
-    the module.
+    byte that they hold (`core.narrow`). With ``fold_weights``, what takes work and depends on weights alone is a weight,
+    too (`constant_results`), whose contents are computed when they are asked for.
+
+    Raises Refusal: O2M-L001 with every primitive that has no rule, O2M-L002 for a case that a rule refuses, O2M-L003
+    where a rule's result is not what the program declares, O2M-L004 if MLIR rejects the module.
     """
     rules = load_rules()
     _refuse_unknown(exported.graph_module, rules)
     placeholders = _placeholders(exported)
     inputs, weights = placeholders
-    constant = constant_results(list(exported.graph.nodes), weights)
+    constant = constant_results(list(exported.graph.nodes), weights) if fold_weights else ConstantResults()
     with ir.Context() as mlir, ir.Location.unknown():
         mlir.enable_multithreading(False)
         symbols = input_symbols([spec_of(n.meta["val"]) for n in inputs])

@@ -57,11 +57,19 @@ class CoreProgram:
 
     @cached_property
     def lowered(self) -> Lowered:
-        """The program as linalg on tensors, weights as arguments.
+        """The program as linalg on tensors, for the engine: weights as arguments, and what is computed from them alone, too.
 
         Raises:
             Refusal: with everything that has no lowering.
         """
+        return self._lower(fold_weights=True)
+
+    @cached_property
+    def _whole(self) -> Lowered:
+        """The same with all of its operations, as those want it who compile it further."""
+        return self._lower(fold_weights=False)
+
+    def _lower(self, *, fold_weights: bool) -> Lowered:
         from onnx2torch_mlir.lowering import lower
 
         with self.report.stage("lower"):
@@ -71,6 +79,7 @@ class CoreProgram:
                 output_names=[spec.name for spec in self.flat_outputs],
                 dim_names=self.dim_names,
                 elements={spec.name: spec.element for spec in (*self.flat_inputs, *self.flat_outputs) if spec.element},
+                fold_weights=fold_weights,
             )
         return replace(lowered, defaults=self.defaults)
 
@@ -89,7 +98,7 @@ class CoreProgram:
         if dialect == "linalg":
             from onnx2torch_mlir.handoff.linalg import to_linalg
 
-            lowered = self.lowered
+            lowered = self._whole
             with self.report.stage("emit linalg"):
                 return to_linalg(lowered, weights=weights)
         from onnx2torch_mlir.handoff import to_dialect

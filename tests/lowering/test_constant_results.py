@@ -75,7 +75,7 @@ def program(module, *inputs, **options):
 
 def lowered(module, *inputs, **options):
     """The program, lowered, and the names of the operations that are left."""
-    made = lower(program(module, *inputs, **options))
+    made = lower(program(module, *inputs, **options), fold_weights=True)
     with ir.Context() as context:
         context.allow_unregistered_dialects = True
         return made, str(ir.Module.parse(made.bytecode))
@@ -127,3 +127,8 @@ def test_nothing_is_computed_before_it_is_asked_for(monkeypatch):
     assert not asked
     run_lowered(made, [torch.randn(5, 8)])
     assert len(asked) == 1
+
+
+def test_those_who_compile_further_get_all_operations():
+    module = Projected()
+    assert len(lower(program(module, torch.randn(5, 8))).weights) == len(list(module.parameters()))
