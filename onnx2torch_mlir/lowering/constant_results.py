@@ -73,8 +73,11 @@ def constant_results(nodes: Sequence[Node], weights: Collection[Node]) -> Consta
     held: dict[Node, frozenset[Node]] = {weight: frozenset([weight]) for weight in weights}
     works: set[Node] = set()
     for node in nodes:
-        if node.op == "call_function" and _is_held(node, held):
-            held[node] = frozenset().union(*(held[source] for source in node.all_input_nodes))
+        if node.op != "call_function" or not all(source in held for source in node.all_input_nodes):
+            continue
+        sources = frozenset().union(*(held[source] for source in node.all_input_nodes))
+        if _can_be_held(node, sources):
+            held[node] = sources
             if node.target in _WORK or any(source in works for source in node.all_input_nodes):
                 works.add(node)
     found = ConstantResults()
@@ -89,15 +92,14 @@ def constant_results(nodes: Sequence[Node], weights: Collection[Node]) -> Consta
     return found
 
 
-def _is_held(node: Node, held: Mapping[Node, frozenset[Node]]) -> bool:
-    """Whether a node's result can be known when the program is loaded, and is worth its memory."""
-    if node.target not in _KNOWN or not all(source in held for source in node.all_input_nodes):
+def _can_be_held(node: Node, sources: Collection[Node]) -> bool:
+    """Whether the result of a node can be known when these weights are loaded, and is worth its memory."""
+    if node.target not in _KNOWN:
         return False
     value = node.meta.get("val")
     parts = [part for part in (value if isinstance(value, list | tuple) else [value]) if isinstance(part, torch.Tensor)]
     if not parts or not all(_is_static(part) and part.dtype in _DTYPES for part in parts):
         return False
-    sources = frozenset().union(*(held[source] for source in node.all_input_nodes))
     room = max(_SMALL, sum(_bytes(weight.meta["val"]) for weight in sources))
     return all(_bytes(part) <= room for part in parts)
 

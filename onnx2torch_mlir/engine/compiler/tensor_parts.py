@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, tensor
+from torch_mlir.dialects import tensor
+
+from onnx2torch_mlir.engine.compiler.extents import index
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,8 @@ class Part:
         whole = operands[-1]
         of_whole = ir.RankedTensorType(whole.type)
         dynamic = ir.ShapedType.get_dynamic_size()
-        index = ir.IndexType.get()
         given = [
-            tensor.DimOp(whole, arith.ConstantOp(index, ir.IntegerAttr.get(index, axis)).result).result
+            tensor.DimOp(whole, index(axis)).result
             for axis in range(of_whole.rank)
             if of_whole.is_dynamic_dim(axis) and axis not in self.spans
         ]
