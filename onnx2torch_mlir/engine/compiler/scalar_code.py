@@ -36,6 +36,10 @@ class Scalar:
         """The type of the value."""
         return self.value.type
 
+    def __neg__(self) -> Scalar:
+        """Of a float."""
+        return emit("arith.negf", self)
+
     def __add__(self, other: Number) -> Scalar:
         return self._binary("add", other)
 
@@ -186,6 +190,26 @@ def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
     for coefficient in reversed(coefficients[:-1]):
         value = fma(x, value, coefficient)
     assert isinstance(value, Scalar)
+    return value
+
+
+def by_fours(x: Scalar, coefficients: Sequence[float]) -> Scalar:
+    """The same sum by Estrin's scheme, four coefficients at a time: two products more, but less than half as long a chain."""
+    square = x * x
+
+    def pair(low: int) -> Scalar:
+        here = coefficients[low : low + 2]
+        return fma(x, here[1], here[0]) if len(here) == 2 else constant(here[0], x.type)
+
+    fours = [
+        pair(low) if low + 2 >= len(coefficients) else fma(square, pair(low + 2), pair(low))
+        for low in range(0, len(coefficients), 4)
+    ]
+    value = fours[-1]
+    if len(fours) > 1:
+        fourth = square * square
+        for four in reversed(fours[:-1]):
+            value = fma(fourth, value, four)
     return value
 
 

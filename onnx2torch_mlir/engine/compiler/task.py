@@ -36,6 +36,7 @@ from onnx2torch_mlir.engine.compiler import (
     kernels,
     layout_casts,
     library_math,
+    long_chains,
     lower_to_llvm,
     memory,
     parallel_loops,
@@ -223,7 +224,9 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
     times.stage("outline")
     passes.run(module, "loops", passes.LOOPS, diagnostics)
     with passes.findings_of("sharing loops among threads", diagnostics):
-        aliases |= outlined | parallel_loops.share(module, outlined)
+        shared = parallel_loops.share(module, outlined)
+        long_chains.mark(module, outlined | shared)
+        aliases |= outlined | shared
     with passes.findings_of("functions of the C library", diagnostics):
         library_math.call(module)
     if options.enabled("arena"):
