@@ -5,6 +5,7 @@ One block of rows after the other goes through all three (attention_code.py), so
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -61,9 +62,9 @@ class Found:
 
 
 def in_order(operations: list[ir.Operation]) -> list[ir.Operation]:
-    """Operations of one block as they follow each other."""
-    wanted = set(operations)
-    return [view.operation for view in block_of(operations[0]).operations if view.operation in wanted]
+    """Operations of one block as they follow each other, each once."""
+    follows = functools.cmp_to_key(lambda one, other: -1 if one.is_before_in_block(other) else 1)
+    return sorted(dict.fromkeys(operations), key=follows)
 
 
 def find(scores: Contraction, is_plain: Callable[[Contraction], bool]) -> Found | None:

@@ -22,9 +22,11 @@ def nested(operation: ir.Operation) -> Iterator[ir.Operation]:
     """All operations inside ``operation``, each after what is inside of it; safe against erasing the one just given."""
     for region in operation.regions:
         for block in region.blocks:
-            for inner in list(block.operations):
-                yield from nested(inner.operation)
-                yield inner.operation
+            for view in list(block.operations):
+                inner = view.operation
+                if len(inner.regions):
+                    yield from nested(inner)
+                yield inner
 
 
 def functions(module: ir.Module) -> list[ir.Operation]:
