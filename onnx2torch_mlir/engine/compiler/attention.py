@@ -63,8 +63,11 @@ class Found:
 
 def in_order(operations: list[ir.Operation]) -> list[ir.Operation]:
     """Operations of one block as they follow each other, each once."""
-    follows = functools.cmp_to_key(lambda one, other: -1 if one.is_before_in_block(other) else 1)
-    return sorted(dict.fromkeys(operations), key=follows)
+
+    def follows(one: ir.Operation, other: ir.Operation) -> int:
+        return -1 if one.is_before_in_block(other) else 1
+
+    return sorted(dict.fromkeys(operations), key=functools.cmp_to_key(follows))
 
 
 def find(scores: Contraction, is_plain: Callable[[Contraction], bool]) -> Found | None:

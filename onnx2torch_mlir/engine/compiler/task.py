@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir.execution_engine import ExecutionEngine
 
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine import objects
@@ -39,6 +36,7 @@ from onnx2torch_mlir.engine.compiler import (
     long_chains,
     lower_to_llvm,
     memory,
+    object_code,
     parallel_loops,
     passes,
     pointer_chasing,
@@ -115,7 +113,9 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
                 raise ValueError("the LLVM module is not valid")
         times.stage("llvm dialect")
         with passes.findings_of("code generation", diagnostics):
-            code = _generate(brain_floats.as_bits(module), options.level, interface.entry if interface is not None else ENTRY)
+            finished = brain_floats.as_bits(module)
+            entry = interface.entry if interface is not None else ENTRY
+            code = object_code.generate(finished, options.level, entry)
         times.stage("llvm")
     packings = [list(asdict(packing).values()) for packing in found.packings]
     return {
@@ -249,13 +249,3 @@ def _protect_arguments(module: ir.Module) -> None:
     count = len(main.regions[0].blocks[0].arguments)
     unwritable = ir.DictAttr.get({"bufferization.writable": ir.BoolAttr.get(False)})
     main.attributes["arg_attrs"] = ir.ArrayAttr.get([unwritable] * count)
-
-
-def _generate(module: ir.Module, level: int, entry: str) -> bytes:
-    engine = ExecutionEngine(module, opt_level=level, enable_object_dump=True, enable_pic=True)
-    # The look-up is what makes the engine compile; without it the dump would look up every function by itself.
-    engine.raw_lookup(entry)
-    with tempfile.TemporaryDirectory(prefix="o2m-") as folder:
-        path = Path(folder) / "program.o"
-        engine.dump_to_object_file(str(path))
-        return path.read_bytes()

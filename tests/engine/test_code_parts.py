@@ -1,0 +1,138 @@
+"""Modules are compiled in parts: what each has, and that the parts find each other when they are loaded."""
+
+import ctypes
+import dataclasses
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+from torch_mlir import ir
+
+from onnx2torch_mlir import engine
+from onnx2torch_mlir.engine import objects
+from onnx2torch_mlir.engine.compiler import code_parts, elf_objects, object_code
+from onnx2torch_mlir.engine.compiler.task import build
+from onnx2torch_mlir.engine.compiler.walks import functions, symbol
+from onnx2torch_mlir.engine.layout import Packing
+from onnx2torch_mlir.engine.options import Options
+from tests.engine import programs
+
+f32 = torch.float32
+
+MODULE = """
+llvm.func @outside(i64) -> i64
+llvm.mlir.global internal constant @table(dense<[3, 1]> : tensor<2xi64>) : !llvm.array<2 x i64>
+llvm.func internal @o2m_first(%x: i64) -> i64 {
+  %y = llvm.call @o2m_second(%x) : (i64) -> i64
+  %z = llvm.call @outside(%y) : (i64) -> i64
+  llvm.return %z : i64
+}
+llvm.func internal @o2m_second(%x: i64) -> i64 {
+  %y = llvm.add %x, %x : i64
+  llvm.return %y : i64
+}
+llvm.func internal @o2m_reads() -> i64 {
+  %a = llvm.mlir.addressof @table : !llvm.ptr
+  %y = llvm.load %a : !llvm.ptr -> i64
+  llvm.return %y : i64
+}
+llvm.func internal @inlined(%x: i64) -> i64 { llvm.return %x : i64 }
+llvm.func @o2m_offered(%x: i64) -> i64 { llvm.return %x : i64 }
+llvm.func @entry(%x: i64) -> i64 {
+  %r = llvm.call @o2m_reads() : () -> i64
+  %i = llvm.call @inlined(%r) : (i64) -> i64
+  %y = llvm.call @o2m_first(%i) : (i64) -> i64
+  llvm.return %y : i64
+}
+"""
+
+
+def bodies(module):
+    return {symbol(function) for function in functions(module)}
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_only_functions_that_nobody_inlines_move(count, monkeypatch):
+    monkeypatch.setattr(code_parts, "_WORTH", 1)
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(MODULE)
+        parts = code_parts.split(module, count)
+        assert len(parts) == min(count, 3) and all(part.module.operation.verify() for part in parts)
+        every = [bodies(part.module) for part in parts]
+        moved = set().union(*every[1:])
+        assert moved <= {"o2m_first", "o2m_second"} and len(moved) == 2
+        assert sorted(name for names in every for name in names) == sorted(bodies(ir.Module.parse(MODULE)))
+        for part, names in zip(parts, every, strict=True):
+            assert set(part.offered) <= names and not set(part.missing) & names
+            assert set(part.missing) <= {name for other in parts for name in other.offered}
+
+
+def test_small_modules_stay_whole():
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(MODULE)
+        assert [part.module for part in code_parts.split(module, 4)] == [module]
+        assert bodies(module) == bodies(ir.Module.parse(MODULE))
+
+
+def product(rows, inner, columns):
+    left, right, out = (f"tensor<{a}x{b}xf32>" for a, b in ((rows, inner), (inner, columns), (rows, columns)))
+    body = f"""
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : {out}
+  %f = linalg.fill ins(%zero : f32) outs(%e : {out}) -> {out}
+  %r = linalg.matmul ins(%a0, %a1 : {left}, {right}) outs(%f : {out}) -> {out}
+  return %r : {out}"""
+    return programs.lowered(body, [(f32, (rows, inner)), (f32, (inner, columns))], [(f32, (rows, columns))])
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_parts_find_each_other(count, threads, monkeypatch):
+    monkeypatch.setattr(code_parts, "_WORTH", 1)
+    monkeypatch.setattr(code_parts, "number_of_parts", lambda: count)
+    program = product(67, 40, 83)
+    entry = build(program.bytecode, dataclasses.replace(Options(), inputs=2))
+    packings = [Packing(*fields) for fields in entry["packings"]]
+    code = engine.Engine(program, entry["object"], entry["messages"], packings, read=entry["weights"], threads=threads)
+    random = np.random.default_rng(0)
+    x, y = random.standard_normal((67, 40)).astype("f"), random.standard_normal((40, 83)).astype("f")
+    np.testing.assert_allclose(code.run([x, y])[0], x @ y, rtol=1e-5, atol=1e-5)
+    monkeypatch.setattr(code_parts, "number_of_parts", lambda: 1)
+    whole = build(program.bytecode, dataclasses.replace(Options(), inputs=2))
+    assert objects.undefined_symbols(entry["object"]) == objects.undefined_symbols(whole["object"])
+
+
+def test_nothing_of_the_parts_is_seen_from_outside(monkeypatch):
+    monkeypatch.setattr(code_parts, "_WORTH", 1)
+    monkeypatch.setattr(code_parts, "number_of_parts", lambda: 3)
+    with ir.Context(), ir.Location.unknown():
+        code = object_code.generate(ir.Module.parse(MODULE), 3, "entry")
+    assert objects.undefined_symbols(code) == ["outside"]
+    seen = {name for name, position, section in objects._symbols(code) if section and code[position + 4] >> 4}
+    assert seen == {f"{wrapper}{name}" for name in ("entry", "o2m_offered") for wrapper in ("", "_mlir_")}
+
+
+def test_what_two_objects_define_is_refused():
+    with ir.Context(), ir.Location.unknown():
+        code = object_code.generate(ir.Module.parse("llvm.func @entry() { llvm.return }"), 3, "entry")
+    with pytest.raises(ValueError, match="is defined twice"):
+        elf_objects.joined([code, code], [])
+
+
+def test_a_tool_reads_what_is_joined(tmp_path, monkeypatch):
+    """Other loaders than ours take the object: a linker makes a library of it, which finds its parts and what is outside."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    monkeypatch.setattr(code_parts, "_WORTH", 1)
+    monkeypatch.setattr(code_parts, "number_of_parts", lambda: 3)
+    with ir.Context(), ir.Location.unknown():
+        (tmp_path / "module.o").write_bytes(object_code.generate(ir.Module.parse(MODULE), 3, "entry"))
+    (tmp_path / "outside.c").write_text("long outside(long x) { return x + 1; }")
+    library = tmp_path / "library.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "outside.c", tmp_path / "module.o"], check=True)
+    entry = ctypes.CDLL(str(library)).entry
+    entry.restype, entry.argtypes = ctypes.c_int64, [ctypes.c_int64]
+    assert entry(40) == 7
