@@ -267,3 +267,67 @@ def test_columns_of_several_axes(kind, height):
     a, b, c = (numbers(*shape) for shape in shapes)
     wanted = (a @ b).reshape(m, height, width) + c
     np.testing.assert_allclose(engine.compile(program).run([a, b, c])[0], wanted, rtol=2e-5, atol=2e-5)
+
+
+def images(batch, channels, pixels, side):
+    """A sum over channels for each pixel of ``batch`` images ('?' for any number), plus one number per channel, of 4 dims."""
+    count = "" if batch != "?" else "%n"
+    flat, square = (f"tensor<{batch}x{channels}x{shape}xf32>" for shape in (pixels, f"{side}x{pixels // side}"))
+    x = f"tensor<{batch}x{K}x{pixels}xf32>"
+    maps = [f"affine_map<(b, i, j, k) -> ({m})>" for m in ("i, k", "b, k, j", "b, i, j")]
+    also = [f"affine_map<(b, i, y, x) -> ({m})>" for m in ("b, i, y, x", "i, 0, 0", "b, i, y, x")]
+    kinds = '"parallel", "parallel", "parallel"'
+    size = f"%c0 = arith.constant 0 : index\n %n = tensor.dim %a0, %c0 : {x}" if batch == "?" else ""
+    shape = ", ".join(["%n" if batch == "?" else str(batch), *map(str, (channels, side, pixels // side))])
+    text = f"""
+      {size}
+      %z = arith.constant 0.0 : f32
+      %e = tensor.empty({count}) : {flat}
+      %f = linalg.fill ins(%z : f32) outs(%e : {flat}) -> {flat}
+      %r = linalg.generic {{indexing_maps = [{", ".join(maps)}], iterator_types = [{kinds}, "reduction"]}}
+        ins(%a2, %a0 : tensor<{channels}x{K}xf32>, {x}) outs(%f : {flat}) {{
+        ^bb0(%p: f32, %q: f32, %s: f32):
+          %m = arith.mulf %p, %q : f32
+          %t = arith.addf %s, %m : f32
+          linalg.yield %t : f32
+        }} -> {flat}
+      %w = tensor.expand_shape %r [[0], [1], [2, 3]] output_shape [{shape}] : {flat} into {square}
+      %b = tensor.expand_shape %a1 [[0, 1, 2]] output_shape [{channels}, 1, 1]
+        : tensor<{channels}xf32> into tensor<{channels}x1x1xf32>
+      %o = tensor.empty({count}) : {square}
+      %u = linalg.generic {{indexing_maps = [{", ".join(also)}], iterator_types = [{kinds}, "parallel"]}}
+        ins(%w, %b : {square}, tensor<{channels}x1x1xf32>) outs(%o : {square}) {{
+        ^bb0(%p: f32, %q: f32, %s: f32):
+          %t = arith.addf %p, %q : f32
+          linalg.yield %t : f32
+        }} -> {square}
+      return %u : {square}"""
+    dim = N if batch == "?" else batch
+    w = numbers(channels, K)
+    result = (dim, channels, side, pixels // side)
+    return lowered(text, [(F, (dim, K, pixels)), (F, (channels,))], [(F, result)], [(w, F, w.shape)]), w
+
+
+@pytest.mark.parametrize("channels", [1, 5, 64])
+@pytest.mark.parametrize("batch", [1, 3, "?"])
+def test_one_number_per_channel_of_every_image(batch, channels):
+    program, w = images(batch, channels, 91, 7)
+    # A single row of each of any number of images is no sum of products of rows.
+    assert is_used(program) == (batch != "?" or channels > 1)
+    code = engine.compile(program)
+    for count in [batch] if batch != "?" else [1, 2, 7]:
+        x, z = numbers(count, K, 91), numbers(channels)
+        expected = np.einsum("ik,bkj->bij", w, x) + z[:, None]
+        np.testing.assert_allclose(code.run([x, z])[0].reshape(expected.shape), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_column_of_a_wider_operand_is_no_number_per_row():
+    """Of an array the first of several numbers side by side: it lies at another step."""
+    operand = ("%a2", "tensor<?x3xf32>", "(i, 0)")
+    program = lowered(
+        product(pointwise([SUM, operand], "%y = arith.addf %x0, %x1 : f32"), FLAT),
+        [(F, X), (F, (K, N)), (F, (M, 3))],
+        [(F, WIDE)],
+    )
+    x, y, z = numbers(37, K), numbers(K, 50), numbers(37, 3)
+    np.testing.assert_allclose(engine.compile(program).run([x, y, z])[0], x @ y + z[:, :1], rtol=1e-5, atol=1e-5)

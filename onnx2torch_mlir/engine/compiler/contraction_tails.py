@@ -145,17 +145,20 @@ def _columns_after(reshape: ir.Operation, across: int) -> int | None:
 
 
 def _kind(nest: ir.Operation, position: int, root: ir.Value, across: int) -> str | None:
-    """How an operand moves: "sums" (the contraction's result), "all" like it, "column" or "row" by one of these, "none".
+    """How an operand moves: "sums" (the contraction's result), "all" like it, "column" or "row" by one of these, "cycle" by the
+    inner rows, from the first one again for each of the outer ones, "none".
 
-    The last ``across`` loops are the columns. "spread" is "all" of an array whose rows are not side by side, as `spread_of`
-    describes it.
+    The last ``across`` loops are the columns; loops of one turn do not count. "spread" is "all" of an array whose rows are not
+    side by side, as `spread_of` describes it.
     """
     value = nest.operands[position]
     map_ = ir.AffineMapAttr(ir.ArrayAttr(nest.attributes["indexing_maps"])[position]).value
     dims = [e.position if isinstance(e, ir.AffineDimExpr) else None for e in map_.results]
-    zeros = [isinstance(e, ir.AffineConstantExpr) and e.value == 0 for e in map_.results]
-    if any(dim is None and not zero for dim, zero in zip(dims, zeros, strict=True)):
+    firsts = [isinstance(e, ir.AffineConstantExpr) and e.value == 0 for e in map_.results]
+    sizes = ir.MemRefType(value.type).shape if is_memref(value.type) else []
+    if any(dim is None and not (first and size == 1) for dim, first, size in zip(dims, firsts, sizes, strict=True)):
         return None
+    single = _single_turns(nest)
     moving = [dim for dim in dims if dim is not None]
     if not is_memref(value.type):
         return "scalar"
@@ -165,15 +168,31 @@ def _kind(nest: ir.Operation, position: int, root: ir.Value, across: int) -> str
         return "spread" if root_of(value) != root else None
     if not every or not is_dense(value):
         return None
-    if moving == every:
+    rows, columns = ([dim for dim in part if dim not in single] for part in (every[:-across], every[-across:]))
+    moving = [dim for dim in moving if dim not in single]
+    if moving == rows + columns:
         return "sums" if root_of(value) == root else "all"
     if root_of(value) == root:
         return None
     if not moving:
         return "none"
-    if moving == every[-across:]:
+    if moving == columns:
         return "column"
-    return "row" if moving == every[:-across] else None
+    if moving == rows:
+        return "row"
+    return "cycle" if moving == rows[-len(moving) :] else None
+
+
+def _single_turns(nest: ir.Operation) -> set[int]:
+    """The loops of one turn, as far as the last operand's type, all of whose axes are loops, tells."""
+    maps = ir.ArrayAttr(nest.attributes["indexing_maps"])
+    results = ir.AffineMapAttr(maps[len(maps) - 1]).value.results
+    type_ = ir.MemRefType(nest.operands[len(nest.operands) - 1].type)
+    return {
+        ir.AffineDimExpr(result).position
+        for axis, result in enumerate(results)
+        if isinstance(result, ir.AffineDimExpr) and not type_.is_dynamic_dim(axis) and type_.shape[axis] == 1
+    }
 
 
 @dataclass(frozen=True)

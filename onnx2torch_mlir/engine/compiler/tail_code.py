@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from torch_mlir import ir
@@ -35,8 +36,11 @@ def build(found: Found, tails: Tails, widths: list[int]) -> tuple[Tail, list[ir.
             pieces = parts(value, type_)
             pointers.append(len(given))
             given.append(pieces[0])
+            sizes, strides = sizes_and_strides(type_, pieces)
             if kind == "spread":
-                given += _groups(value, *sizes_and_strides(type_, pieces))
+                given += _groups(value, sizes, strides)
+            if kind == "cycle":
+                given.append(functools.reduce(_product, map(_known, sizes)))
     given += free
     number = _number_type()
     types = [pointer(), *[number] * 5, *(value.type for value in given)]
@@ -63,7 +67,7 @@ def _groups(value: ir.Value, sizes: list[Known], strides: list[Known]) -> list[i
     for group in spread_of(value) or ():
         told.append(strides[group.axis] if group.step is None else group.step)
         told.append(sizes[group.axis] if group.count is None else group.count)
-    return [_number(number) if isinstance(number, int) else number for number in told[:-1]]
+    return [_known(number) for number in told[:-1]]
 
 
 @dataclass(frozen=True)
@@ -180,7 +184,9 @@ def _rows_of(value: ir.Value, kind: str, block: list[ir.Value], rest: Iterator[i
     base = next(rest)
     if kind == "spread":
         groups = spread_of(value) or []
-        return _spread(element, base, row, column, [next(rest) for _ in range(2 * len(groups) - 1)])
+        return _spread(_Rows(element, True, base, column), row, [next(rest) for _ in range(2 * len(groups) - 1)])
+    if kind == "cycle":
+        return _spread(_Rows(element, False, base, _number(0)), row, [_number(1), next(rest), _number(0)])
     if kind == "all":
         return _Rows(element, True, base, _sum(_product(row, across), column), across)
     if kind == "row":
@@ -190,16 +196,17 @@ def _rows_of(value: ir.Value, kind: str, block: list[ir.Value], rest: Iterator[i
     return _Rows(element, False, base)
 
 
-def _spread(element: ir.Type, base: ir.Value, row: ir.Value, column: ir.Value, told: list[ir.Value]) -> _Rows:
-    """Rows in groups of which `_groups` ``told``, from number ``row`` on."""
+def _spread(rows: _Rows, row: ir.Value, told: list[ir.Value]) -> _Rows:
+    """``rows``, of which each block begins with number ``row``, in groups of which `_groups` ``told``."""
     steps, counts = told[::2], told[1::2]
-    first, rest = column, row
+    assert rows.first is not None
+    first, rest = rows.first, row
     wraps = []
     for step, count, outer in zip(steps, counts, steps[1:], strict=False):
         place, rest = arith.RemUIOp(rest, count).result, arith.DivUIOp(rest, count).result
         first = _sum(first, _product(place, step))
         wraps.append(_Wrap(count, place, arith.SubIOp(outer, _product(count, step)).result))
-    return _Rows(element, True, base, _sum(first, _product(rest, steps[-1])), steps[0], tuple(wraps))
+    return replace(rows, first=_sum(first, _product(rest, steps[-1])), step=steps[0], wraps=tuple(wraps))
 
 
 def _places(rows: _Rows) -> list[ir.Value]:
@@ -247,6 +254,10 @@ def _number_type() -> ir.Type:
 def _number(value: int) -> ir.Value:
     number: ir.Value = arith.ConstantOp(_number_type(), i64(value)).result
     return number
+
+
+def _known(value: Known) -> ir.Value:
+    return _number(value) if isinstance(value, int) else value
 
 
 def _sum(one: ir.Value, other: ir.Value) -> ir.Value:
