@@ -123,7 +123,9 @@ def extents(operands: list[Access], dims: int) -> list[int | None]:
 
 def iterators(generic: ir.Operation) -> list[bool]:
     """For each dim of a ``linalg.generic`` whether it is a reduction."""
-    return ["reduction" in str(kind) for kind in ir.ArrayAttr(generic.attributes["iterator_types"])]
+    kinds = ir.ArrayAttr(generic.attributes["iterator_types"])
+    # Printed at once, because it is asked often.
+    return ["reduction" in kind for kind in str(kinds).split(",")] if len(kinds) else []
 
 
 def accumulations(generic: ir.Operation) -> list[ir.Operation]:
