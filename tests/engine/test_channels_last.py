@@ -238,3 +238,10 @@ def test_pixels_of_all_axes_are_one_loop(dynamic):
 def test_grouped_pixels_move():
     net = Net(8, (1, 8, 6, 5))
     assert moves(net, net.conv("x", 8, (1, 1), groups=8)) == 2
+
+
+@pytest.mark.parametrize("shape, dynamic", [((2, 8, 1, 1), ()), ((2, 8, 1, 1), (0,)), ((1, 8, 1, 1), ()), ((2, 8, 5, 1), (0,))])
+def test_one_number_per_channel_where_images_are_one_pixel(shape, dynamic):
+    """The columns of the sums are not their last axis: behind it are two of one place."""
+    net = Net(5, shape, dynamic=dynamic)
+    agrees(net, net.add("HardSigmoid", net.conv("x", 7, (1, 1))))

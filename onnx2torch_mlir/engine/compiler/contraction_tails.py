@@ -56,6 +56,12 @@ class Sums:
     across: int = 1
     """How many of them, the last, are columns."""
 
+    def column_axes(self) -> int:
+        """How many of the result's axes, the last, are columns: with those of one place behind or among them."""
+        first = self.loops[-self.across]
+        moved = [e.position if isinstance(e, ir.AffineDimExpr) else None for e in self.access.map.results]
+        return len(moved) - moved.index(first)
+
 
 def find(found: Contraction, fill: ir.Operation | None) -> Found | None:
     """The tail of the contraction, whose result ``fill`` makes zero before."""
@@ -75,7 +81,7 @@ def follow(sums: Sums, fill: ir.Operation | None) -> Found | None:
         return None
     if buffer.block != generic.block or not _is_in_order(sums):
         return None
-    readers = _readers(root, sums.across, {generic, fill})
+    readers = _readers(root, sums.column_axes(), {generic, fill})
     if readers is None or len(readers) != 1:
         return None
     ((nest, across),) = readers
