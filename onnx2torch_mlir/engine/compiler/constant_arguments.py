@@ -1,6 +1,6 @@
 """Constants by which loop nests that are otherwise the same differ, such as the scales of a quantized model's layers.
 
-They become arguments of the nests' functions (kernels.py, tail_code.py), so that one function serves all; what is the same in
+They become arguments of the nests' functions (kernels.py, tail_calls.py), so that one function serves all; what is the same in
 all of them stays a constant.
 """
 

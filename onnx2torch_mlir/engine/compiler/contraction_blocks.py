@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import coded_columns, column_packing, contraction_panels, row_tables, threads
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, FLAT_BLOCK_ROWS, Kind, of_tail
+from onnx2torch_mlir.engine.compiler.contraction_kinds import (
+    BLOCK_COLUMNS,
+    BLOCK_ROWS,
+    FLAT_BLOCK_ROWS,
+    Kind,
+    call_of_tail,
+    of_tail,
+)
 from onnx2torch_mlir.engine.compiler.contraction_panels import even_parts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -85,10 +92,10 @@ class Blocks:
         kind, tail = self.kind, self.kind.tail
         of_tile = kind.tail_of_tiles
         types = [type_ for _, type_ in contraction_panels.panels_arguments(kind.segments, of_tile)]
-        target = "%sums" if tail is not None else "%cj"
+        target = "%sums" if tail else "%cj"
         given = ["%a", "%rows", "%mh", "%bj", "%nh", target, "%add", *(f"%{name}" for name in self.segments)]
         panels = contraction_panels.panels_name(kind.segments, of_tile)
-        if of_tile is not None:
+        if of_tile:
             given += ["%row", "%j", "%n", *(name for name, _ in self.to_tail)]
         if kind.codes:
             given, types, panels = ["%header", *given], ["!llvm.ptr", *types], "o2m_coded_panels"
@@ -96,7 +103,7 @@ class Blocks:
             f"func.func private @{name}({declared(self.arguments())}, {threads.RANGE}) {{",
             "%one = arith.constant 1 : i64",
             *own("rows", BLOCK_ROWS * row_tables.ENTRY_BYTES),
-            *(own("sums", BLOCK_ROWS * BLOCK_COLUMNS * _BYTES) if tail is not None else []),
+            *(own("sums", BLOCK_ROWS * BLOCK_COLUMNS * _BYTES) if tail else []),
             *self.count(),
             f"%panels_in = arith.constant {BLOCK_COLUMNS // self.unit.columns} : i64",
             "%step = arith.muli %far, %panels_in : i64",
@@ -116,18 +123,18 @@ class Blocks:
             "%mh = arith.minsi %mleft, %block_rows : i64",
             "%others = arith.cmpi ne, %i, %known : i64",
             "scf.if %others {",
-            row_tables.write("m", kind.rows, ("ma", "mc"), ("%rows", "%i", "%mh"), of_block=tail is not None),
+            row_tables.write("m", kind.rows, ("ma", "mc"), ("%rows", "%i", "%mh"), of_block=tail),
             "}",
             "%fb = arith.muli %across, %step : i64",
             "%bj = llvm.getelementptr %b[%fb] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         ]
-        if tail is None:
+        if not tail:
             lines.append("%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
-        if tail is not None:
+        if tail:
             lines.append("%row = arith.addi %before, %i : i64")
         lines.append(f"func.call @{panels}({', '.join(given)}) : ({', '.join(types)}) -> ()")
-        if tail is not None and of_tile is None:
-            lines.append(tail.call("%sums", ["row", "mh", "j", "nh", "n"]))
+        if tail and not of_tile:
+            lines.append(call_of_tail("%sums", ["row", "mh", "j", "nh", "n"]))
         return "\n".join([*lines, "scf.yield %i : i64", "}", "return", "}"])
 
     def columns(self, name: str, blocks: str) -> str:

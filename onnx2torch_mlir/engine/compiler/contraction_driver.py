@@ -19,7 +19,7 @@ from onnx2torch_mlir.engine.compiler import (
 )
 from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, moved_by_batch, product, words
 from onnx2torch_mlir.engine.compiler.contraction_blocks import Blocks, call_all, call_range
-from onnx2torch_mlir.engine.compiler.contraction_kinds import Kind, Tail
+from onnx2torch_mlir.engine.compiler.contraction_kinds import Kind
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -40,9 +40,9 @@ def functions_for(
 
     ``needed``: the tiles that they need to be fast. ``codes``: what those are that kinds of coded columns read.
     """
-    tables = {(kind.rows, kind.tail is not None) for kind in kinds} | {(kind.rows, False) for kind in of_rows}
+    tables = {(kind.rows, kind.tail) for kind in kinds} | {(kind.rows, False) for kind in of_rows}
     texts = [row_tables.rows(count, of_block=of_block) for count, of_block in sorted(tables)]
-    panels = {(kind.tail_of_tiles, kind.segments) for kind in kinds} | {(None, kind.segments) for kind in of_rows}
+    panels = {(kind.tail_of_tiles, kind.segments) for kind in kinds} | {(False, kind.segments) for kind in of_rows}
     tiles = needed | {contraction_panels.one_row(count) for count in range(1, max(segments for _, segments in panels) + 1)}
     texts += [register_tile.tile(unit, size) for size in sorted(tiles)]
     texts += _panels_for(unit, panels, needed)
@@ -54,10 +54,10 @@ def functions_for(
     return "\n".join(texts)
 
 
-def _panels_for(unit: VectorUnit, wanted: set[tuple[Tail | None, int]], tiles: Set[TileSize]) -> list[str]:
-    """The loops around ``tiles``, for tails and numbers of segments."""
+def _panels_for(unit: VectorUnit, wanted: set[tuple[bool, int]], tiles: Set[TileSize]) -> list[str]:
+    """The loops around ``tiles``, with and without a tail, for numbers of segments."""
     texts = []
-    for tail in sorted({tail for tail, _ in wanted}, key=str):
+    for tail in sorted({tail for tail, _ in wanted}):
         counts = sorted({count for of, count in wanted if of == tail})
         for count in range(1, counts[-1] + 1):
             texts += [contraction_panels.tile_loop(unit, count, tail, tiles), contraction_panels.panel(unit, count, tail)]

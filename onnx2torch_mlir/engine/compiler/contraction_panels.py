@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from onnx2torch_mlir.engine.compiler.code_text import called, declared, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail, of_tail
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, call_of_tail, of_tail
 from onnx2torch_mlir.engine.compiler.register_tile import TILES_THAT_ASK, TileSize, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -49,12 +49,12 @@ def _sizes(segments: int) -> list[str]:
     return [name for i in range(segments) for name in ([f"n{i}", f"s{i}"] if i < segments - 1 else [f"n{i}"])]
 
 
-def panels_name(segments: int, tail: Tail | None) -> str:
+def panels_name(segments: int, tail: bool) -> str:
     """The function of `panels`."""
     return _name("panels", segments, tail)
 
 
-def panels_arguments(segments: int, tail: Tail | None) -> list[tuple[str, str]]:
+def panels_arguments(segments: int, tail: bool) -> list[tuple[str, str]]:
     """Its arguments (a, table, m, b, n, c, add, segments), and what a tail takes: the names there, and the types.
 
     With a tail, ``c`` is a block of sums, of which ``row`` and ``column`` are the first, and ``across`` are all columns.
@@ -62,8 +62,8 @@ def panels_arguments(segments: int, tail: Tail | None) -> list[tuple[str, str]]:
     return [*_head("n"), *words(_sizes(segments)), *_of_tail(tail)[1:]]
 
 
-def _name(what: str, segments: int, tail: Tail | None) -> str:
-    return f"o2m_{what}_{segments}" + ("" if tail is None else f"_{tail.name}")
+def _name(what: str, segments: int, tail: bool) -> str:
+    return f"o2m_{what}_{segments}" + ("_tail" if tail else "")
 
 
 def _head(columns: str) -> list[tuple[str, str]]:
@@ -71,27 +71,27 @@ def _head(columns: str) -> list[tuple[str, str]]:
     return [*pointers, (f"%{columns}", "i64"), ("%c", "!llvm.ptr"), ("%add", "i1")]
 
 
-def _of_tail(tail: Tail | None) -> list[tuple[str, str]]:
+def _of_tail(tail: bool) -> list[tuple[str, str]]:
     """What the functions of one panel take for a tail; ``last`` says whether the sums are whole after this call."""
-    if tail is None:
+    if not tail:
         return []
     return [("%last", "i1"), *words(["row", "column", "across"]), *of_tail(tail)]
 
 
-def _of_panel(segments: int, tail: Tail | None) -> list[tuple[str, str]]:
+def _of_panel(segments: int, tail: bool) -> list[tuple[str, str]]:
     return [*_head("columns"), *words(_sizes(segments)), *_of_tail(tail)]
 
 
-def _declaration(what: str, segments: int, tail: Tail | None, arguments: list[tuple[str, str]]) -> str:
+def _declaration(what: str, segments: int, tail: bool, arguments: list[tuple[str, str]]) -> str:
     return f"func.func private @{_name(what, segments, tail)}({declared(arguments)}) {{"
 
 
-def _call(what: str, segments: int, tail: Tail | None, moved: dict[str, str]) -> str:
+def _call(what: str, segments: int, tail: bool, moved: dict[str, str]) -> str:
     """A call of what takes a panel, each argument by its own name unless it is ``moved``."""
     return called(_name(what, segments, tail), [(moved.get(name, name), type_) for name, type_ in _of_panel(segments, tail)])
 
 
-def tile_loop(unit: VectorUnit, segments: int, tail: Tail | None, tiles: Collection[TileSize]) -> str:
+def tile_loop(unit: VectorUnit, segments: int, tail: bool, tiles: Collection[TileSize]) -> str:
     """@o2m_tiles_S: all tiles of ``m`` rows and one panel of packed columns, with those tiles that there are."""
     lines = [
         _declaration("tiles", segments, tail, _of_panel(segments, tail)),
@@ -127,14 +127,14 @@ def tile_loop(unit: VectorUnit, segments: int, tail: Tail | None, tiles: Collect
         lines += ["scf.if %is_narrow {", *_switch(segments, wide | narrow), "} else {", *_switch(segments, wide), "}"]
     else:
         lines += _switch(segments, wide)
-    if tail is not None:
+    if tail:
         lines += [
             "scf.if %last {",
             f"%wide = arith.constant {BLOCK_COLUMNS} : i64",
             "%passed = arith.muli %i, %wide : i64",
             "%sums = llvm.getelementptr %c[%passed] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
             "%first = arith.addi %row, %i : i64",
-            tail.call("%sums", ["first", "count", "column", "columns", "across"]),
+            call_of_tail("%sums", ["first", "count", "column", "columns", "across"]),
             "}",
         ]
     return "\n".join([*lines, "}", "return", "}"])
@@ -168,7 +168,7 @@ def one_row(segments: int) -> TileSize:
     return TileSize(segments, 1, 2)
 
 
-def panel(unit: VectorUnit, segments: int, tail: Tail | None) -> str:
+def panel(unit: VectorUnit, segments: int, tail: bool) -> str:
     """@o2m_panel_S: what @o2m_tiles_S does, a part of the sums after the other where the packed columns are too many to stay
     in the second-level cache while all rows meet them."""
     width = unit.columns * _BYTES
@@ -180,7 +180,7 @@ def panel(unit: VectorUnit, segments: int, tail: Tail | None) -> str:
         f"%most = arith.constant {_STAYS // width} : i64",
     ]
     end = "%count" if segments == 1 else "%n0"
-    whole = [] if tail is None else [f"%ends = arith.cmpi sge, %after, {end} : i64", "%whole = arith.andi %last, %ends : i1"]
+    whole = [f"%ends = arith.cmpi sge, %after, {end} : i64", "%whole = arith.andi %last, %ends : i1"] if tail else []
     moved = {"%add": "%more", "%last": "%whole"}
     if segments == 1:
         lines += [
@@ -229,7 +229,7 @@ def panel(unit: VectorUnit, segments: int, tail: Tail | None) -> str:
     return "\n".join([*lines, "return", "}"])
 
 
-def panels(unit: VectorUnit, segments: int, tail: Tail | None) -> str:
+def panels(unit: VectorUnit, segments: int, tail: bool) -> str:
     """@o2m_panels_S: all tiles of ``m`` rows and ``n`` packed columns."""
     lines = [
         _declaration("panels", segments, tail, panels_arguments(segments, tail)),
@@ -246,7 +246,7 @@ def panels(unit: VectorUnit, segments: int, tail: Tail | None) -> str:
         "%left = arith.subi %n, %j : i64",
         "%columns = arith.minsi %left, %width : i64",
         "%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-        *([] if tail is None else ["%last = arith.constant true", "%here = arith.addi %column, %j : i64"]),
+        *(["%last = arith.constant true", "%here = arith.addi %column, %j : i64"] if tail else []),
         _call("panel", segments, tail, {"%b": "%bj", "%c": "%cj", "%column": "%here"}),
         f"%next = llvm.getelementptr %bj[{panel}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "scf.yield %next : !llvm.ptr",

@@ -48,7 +48,7 @@ class RowsKind:
 def function(unit: VectorUnit, kind: RowsKind) -> str:
     """The text of a kind's function; it calls what `contraction_panels.panels` and `row_tables.rows` make."""
     arguments = [*((name, "!llvm.ptr") for name in ("%a", "%b", "%c")), *words(kind.words)]
-    types = ", ".join(type_ for _, type_ in contraction_panels.panels_arguments(kind.segments, None))
+    types = ", ".join(type_ for _, type_ in contraction_panels.panels_arguments(kind.segments, False))
     given = ", ".join(["%a_", "%rows", "%count", "%bb", "%n", "%c_", "%add", *(f"%{name}" for name in kind._segments)])
     lines = [
         f"func.func private @{kind.name}({declared(arguments)}) {{",
@@ -58,6 +58,6 @@ def function(unit: VectorUnit, kind: RowsKind) -> str:
         "%before = arith.muli %batch, %far : i64",
         bytes_behind("%bb", "%b", "%before"),
         row_tables.write("m", kind.rows, ("ma", "mc"), ("%rows", "%first", "%count")),
-        f"func.call @{contraction_panels.panels_name(kind.segments, None)}({given}) : ({types}) -> ()",
+        f"func.call @{contraction_panels.panels_name(kind.segments, False)}({given}) : ({types}) -> ()",
     ]
     return "\n".join([*lines, "return", "}"])

@@ -20,13 +20,13 @@ from onnx2torch_mlir.engine.compiler import (
     contraction_driver,
     contraction_tails,
     runtime,
-    tail_code,
+    tail_calls,
     threads,
     winograd,
     winograd_code,
 )
 from onnx2torch_mlir.engine.compiler.arguments import Weights
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind, Tail
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
 from onnx2torch_mlir.engine.compiler.needed_tiles import NeededTiles
@@ -54,8 +54,8 @@ class _Program:
     """What the columns are that are read as codes."""
     packed_before: set[tuple[int, int]] = field(default_factory=set)
     """Numbers of segments and of dims of batches, of columns that are packed before a loop over rows."""
-    winograd: set[Tail | None] = field(default_factory=set)
-    """The tails of convolutions that go by Winograd's algorithm."""
+    winograd: set[bool] = field(default_factory=set)
+    """Whether tails follow the convolutions that go by Winograd's algorithm."""
     tiles: NeededTiles = field(default_factory=lambda: NeededTiles(of_host()))
 
 
@@ -114,8 +114,6 @@ def _append(module: ir.Module, program: _Program) -> None:
     texts.append(contraction_driver.functions_for(unit, program.kinds, program.of_rows, program.tiles.sizes, program.codes))
     if program.winograd:
         texts.append(winograd_code.functions_for(unit, program.winograd))
-    after = {kind.tail for kind in program.kinds} | program.winograd
-    texts += sorted(tail.declaration for tail in after if tail is not None)
     append(module, threads.SIGNATURES + runtime.SIGNATURES + "\n".join(texts))
 
 
@@ -181,8 +179,7 @@ def _emit(
     groups = found.merged()
     unpacked = 0 if packing is not None else len(found.segments)
     codes = packing is not None and packing.codes
-    after, given_to_tail = (None, []) if tail is None else tail_code.build(tail, program.tails, _widths(found, codes=codes))
-    kind = Kind(len(found.batches), len(found.rows), len(groups), unpacked, after, codes)
+    kind = Kind(len(found.batches), len(found.rows), len(groups), unpacked, tail is not None, codes)
     program.kinds.add(kind)
     if packing is not None and codes:
         program.codes.add(program.weights.codes[packing.weight])
@@ -200,8 +197,9 @@ def _emit(
     flag = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
     left = address(found.value(found.left))
     out = left if tail is not None else address(found.value(2))
-    given = [program.weights.context, left, right, out, flag, *words, *given_to_tail]
-    func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), given)
+    given = [program.weights.context, left, right, out, flag, *words]
+    with tail_calls.handed_on(tail, program.tails, _widths(found, codes=codes)) as told:
+        func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *told])
 
 
 def _emit_winograd(
@@ -209,11 +207,11 @@ def _emit_winograd(
 ) -> None:
     """The call of what does a convolution by Winograd's algorithm at the insertion point."""
     weights = program.weights.packed(winograd.packing_of(packing))
-    after, given = (None, []) if tail is None else tail_code.build(tail, program.tails, [BLOCK_COLUMNS])
-    program.winograd.add(after)
+    program.winograd.add(tail is not None)
     program.kinds.add(winograd_code.KIND)
     program.tiles.add(*winograd.products_of(found, image))
-    winograd.call(found, image, (program.weights.context, weights), after, given)
+    with tail_calls.handed_on(tail, program.tails, [BLOCK_COLUMNS]) as told:
+        winograd.call(found, image, (program.weights.context, weights), told)
 
 
 def _widths(found: Contraction, *, codes: bool) -> list[int]:

@@ -56,7 +56,7 @@ def assemble(type_: ir.MemRefType, values: Sequence[ir.Value]) -> ir.Value:
     fields += [(size, [3, axis]) for axis, size in enumerate(sizes)]
     fields += [(stride, [4, axis]) for axis, stride in enumerate(strides)]
     for field, position in fields:
-        result = llvm.InsertValueOp(result, _value(field), ir.DenseI64ArrayAttr.get(position)).result
+        result = llvm.InsertValueOp(result, value_of(field), ir.DenseI64ArrayAttr.get(position)).result
     cast: ir.Value = builtin.UnrealizedConversionCastOp([type_], [result]).results[0]
     return cast
 
@@ -75,7 +75,7 @@ def sizes_and_strides(type_: ir.MemRefType, values: Sequence[ir.Value]) -> tuple
         step: Known = 1
         for axis in reversed(range(type_.rank)):
             strides[axis] = step
-            step = _times(step, sizes[axis])
+            step = times(step, sizes[axis])
     return sizes, strides
 
 
@@ -107,14 +107,16 @@ def _word(index: ir.Value) -> ir.Value:
     return arith.IndexCastOp(_number(), index).result
 
 
-def _value(known: Known) -> ir.Value:
+def value_of(known: Known) -> ir.Value:
+    """A value of type i64, at the insertion point."""
     return arith.ConstantOp(_number(), i64(known)).result if isinstance(known, int) else known
 
 
-def _times(one: Known, other: Known) -> Known:
+def times(one: Known, other: Known) -> Known:
+    """The product, a number where both are."""
     if isinstance(one, int) and isinstance(other, int):
         return one * other
     if isinstance(one, int) and one == 1:
         return other
-    product: ir.Value = arith.MulIOp(_value(one), _value(other)).result
+    product: ir.Value = arith.MulIOp(value_of(one), value_of(other)).result
     return product

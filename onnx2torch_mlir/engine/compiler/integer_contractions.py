@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, llvm, memref
 
-from onnx2torch_mlir.engine.compiler import contraction_tails, integer_driver, integer_zeros, runtime, tail_code, threads
+from onnx2torch_mlir.engine.compiler import contraction_tails, integer_driver, integer_zeros, runtime, tail_calls, threads
 from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.contraction_match import all_known
@@ -49,7 +49,6 @@ def replace(module: ir.Module, weights: Weights, tails: contraction_tails.Tails)
     if program.kinds:
         declared = threads.SIGNATURES + runtime.SIGNATURES
         text = integer_driver.functions_for(of_host(), program.kinds)
-        text += "".join({f"\n{kind.tail.declaration}" for kind in program.kinds if kind.tail is not None})
         append(module, declared + text)
 
 
@@ -100,9 +99,8 @@ def _emit(
     sizes = Sizes(found)
     left, right, out = found.left.operand, found.right.operand, found.out
     zeros = _zeros(found) if packing is None else None
-    after, given_to_tail = (None, []) if tail is None else tail_code.build(tail, program.tails, [BLOCK_COLUMNS])
     columns = 0 if packing else len(found.columns)
-    kind = Kind(len(found.batches), len(found.rows), columns, len(found.sums), zeros is not None, after)
+    kind = Kind(len(found.batches), len(found.rows), columns, len(found.sums), zeros is not None, tail is not None)
     program.kinds.add(kind)
     if packing is None:
         b = address(found.generic.operands[right])
@@ -129,7 +127,8 @@ def _emit(
     given = [program.weights.context, a, b, a if tail is not None else address(found.generic.operands[out])]
     given += [nowhere if zeros is None else address(zeros), flag]
     given += [*_conversion(found, found.left), *_conversion(found, found.right)]
-    func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *words, *given_to_tail])
+    with tail_calls.handed_on(tail, program.tails, [BLOCK_COLUMNS]) as told:
+        func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *words, *told])
 
 
 def _run(found: IntegerContraction) -> list[int]:

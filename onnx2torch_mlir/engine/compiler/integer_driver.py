@@ -34,7 +34,7 @@ HEAD = (
 def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
     """The texts of the functions of ``kinds`` and of all that they call."""
     tables = {(count, False) for kind in kinds for count in (kind.columns, kind.sums)}
-    tables |= {(kind.rows, kind.tail is not None) for kind in kinds}
+    tables |= {(kind.rows, kind.tail) for kind in kinds}
     texts = [row_tables.rows(count, of_block=of_block) for count, of_block in sorted(tables)]
     texts += [integer_tile.tile(unit, rows, fours=False) for rows in range(1, unit.rows + 1)]
     texts += [integer_packing.rows(unit, wide=True), integer_packing.columns(unit), products(unit, fours=False)]
@@ -88,15 +88,15 @@ def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
         columns = "%ns"
     lines += _shares(kind, columns)
     lines += (
-        ["%block = llvm.mlir.zero : !llvm.ptr"]
-        if tail is None
-        else [
+        [
             f"%block_bytes = arith.constant {BLOCK_BYTES} : i64",
             "%blocks_bytes = arith.muli %block_bytes, %threads : i64",
             "%block = func.call @o2m_alloc(%ctx, %blocks_bytes) : (!llvm.ptr, i64) -> !llvm.ptr",
         ]
+        if tail
+        else ["%block = llvm.mlir.zero : !llvm.ptr"]
     )
-    freed += [] if tail is None else ["block"]
+    freed += ["block"] if tail else []
     a, c, batch = "%a", "%c", "%none"
     for i in range(kind.batches):
         lines.append(f"scf.for %i{i} = %none to %bn{i} step %one : i64 {{")
@@ -141,7 +141,7 @@ def _shares(kind: Kind, columns: str) -> list[str]:
         "%some = arith.maxsi %tiles_fit, %one : i64",
         "%fitting = arith.muli %some, %height : i64",
         f"%at_once = arith.constant {MOST_ROWS} : i64",
-        f"%limit = {'arith.maxsi %fitting, %one' if kind.tail is None else 'arith.minsi %fitting, %at_once'} : i64",
+        f"%limit = {'arith.minsi %fitting, %at_once' if kind.tail else 'arith.maxsi %fitting, %one'} : i64",
         "%at_least = arith.maxsi %ms, %one : i64",
         f"%many_more = arith.constant {_COLUMNS_BY_ROWS} : i64",
         "%most_columns = arith.muli %at_least, %many_more : i64",

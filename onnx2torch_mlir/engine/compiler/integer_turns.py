@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from onnx2torch_mlir.engine.compiler import row_tables, threads
 from onnx2torch_mlir.engine.compiler.code_text import declared, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail, of_tail
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, call_of_tail, of_tail
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 MOST_ROWS = 192
@@ -19,7 +19,7 @@ class Kind:
     """How many dims of each kind a contraction has.
 
     ``columns`` is 0 where the right operand is already packed. ``zeros``: whether columns have zero points of their own.
-    ``tail`` follows the sums, whose columns are one dim then.
+    With ``tail`` one follows the sums, whose columns are one dim then.
     """
 
     batches: int
@@ -27,7 +27,7 @@ class Kind:
     columns: int
     sums: int
     zeros: bool
-    tail: Tail | None = None
+    tail: bool = False
 
     @property
     def packed(self) -> bool:
@@ -37,7 +37,7 @@ class Kind:
     @property
     def name(self) -> str:
         """The function of this kind."""
-        tail = "" if self.tail is None else f"_{self.tail.name}"
+        tail = "_tail" if self.tail else ""
         return f"o2m_contract_i8_{self.batches}_{self.rows}_{self.columns}_{self.sums}_{int(self.zeros)}{tail}"
 
     def arguments(self) -> list[str]:
@@ -88,7 +88,7 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
         "%i = arith.muli %turn, %step : i64",
         "%rest = arith.subi %ms, %i : i64",
         "%m = arith.minsi %rest, %step : i64",
-        row_tables.write("m", kind.rows, ("ma", "mc"), ("%table", "%i", "%m"), of_block=tail is not None),
+        row_tables.write("m", kind.rows, ("ma", "mc"), ("%table", "%i", "%m"), of_block=tail),
         *_either(both, [f"func.call @o2m_{form}_of_rows({rows}) : ({_ROWS_TYPES}) -> ()" for form in ("fours", "pairs")]),
         "%first = arith.muli %group, %span : i64",
         "%after = arith.addi %first, %span : i64",
@@ -99,7 +99,7 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
         "%jfar = arith.muli %panel, %panel_bytes : i64",
         "%bj = llvm.getelementptr %b[%jfar] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
     ]
-    if tail is None:
+    if not tail:
         given = "%own, %table, %m, %bj, %nh, %cj, %bytes, %add, %za"
         lines += [
             "%j = arith.muli %first, %one : i64",
@@ -118,7 +118,7 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
             "%nh = arith.minsi %nleft, %block_columns : i64",
             *place,
             *_either(both, _products(unit, given)),
-            tail.call("%sums", ["row", "m", "j", "nh", "ns"]),
+            call_of_tail("%sums", ["row", "m", "j", "nh", "ns"]),
             "}",
         ]
     return "\n".join([*lines, "}", "return", "}"])

@@ -2,72 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, linalg, scf
+from torch_mlir.dialects import arith, linalg, scf
 
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Tail
-from onnx2torch_mlir.engine.compiler.contraction_tails import Found, Tails, spread_of
-from onnx2torch_mlir.engine.compiler.flatten import Known, assemble, element_bytes, parts, sizes_and_strides, without_offset
-from onnx2torch_mlir.engine.compiler.kernels import captured, is_constant
-from onnx2torch_mlir.engine.compiler.walks import bytes_on, copied, i64, is_memref, pointer
-
-
-def build(found: Found, tails: Tails, widths: list[int]) -> tuple[Tail, list[ir.Value]]:
-    """The tail's function in the module, and what the driver hands on to it, at the insertion point.
-
-    It takes any number of columns; most often there will be one of ``widths``.
-    """
-    nest = found.nest
-    values = list(nest.operands)
-    free = [value for value in captured(nest) if not is_constant(value)]
-    given: list[ir.Value] = []
-    pointers: list[int] = []
-    for value, kind in zip(values, found.kinds, strict=True):
-        if kind == "scalar":
-            given.append(value)
-        elif kind != "sums":
-            type_ = without_offset(ir.MemRefType(value.type))
-            pieces = parts(value, type_)
-            pointers.append(len(given))
-            given.append(pieces[0])
-            sizes, strides = sizes_and_strides(type_, pieces)
-            if kind == "spread":
-                given += _groups(value, sizes, strides)
-            if kind == "cycle":
-                given.append(functools.reduce(_product, map(_known, sizes)))
-    given += free
-    number = _number_type()
-    types = [pointer(), *[number] * 5, *(value.type for value in given)]
-    with ir.Location.unknown():
-        kernel = func.FuncOp("tail", (types, []), visibility="private", ip=ir.InsertionPoint(tails.module.body))
-        block = kernel.add_entry_block()
-        with ir.InsertionPoint(block):
-            _body(found, list(block.arguments), free, widths)
-            func.ReturnOp([])
-    key = kernel.operation.get_asm(use_local_scope=True)
-    name = tails.names.get(key)
-    if name is None:
-        name = tails.names[key] = f"o2m_tail_{len(tails.names)}"
-        kernel.attributes["sym_name"] = ir.StringAttr.get(name)
-        tails.exclusive[name] = [0, 6 + pointers[-1]]
-    else:
-        kernel.operation.erase()
-    return Tail(name, tuple(str(value.type) for value in given)), given
-
-
-def _groups(value: ir.Value, sizes: list[Known], strides: list[Known]) -> list[ir.Value]:
-    """What the function is told of the groups of an array's rows: each one's step, and its count but for the outermost."""
-    told: list[Known] = []
-    for group in spread_of(value) or ():
-        told.append(strides[group.axis] if group.step is None else group.step)
-        told.append(sizes[group.axis] if group.count is None else group.count)
-    return [_known(number) for number in told[:-1]]
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
+from onnx2torch_mlir.engine.compiler.contraction_tails import Found, spread_of
+from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes
+from onnx2torch_mlir.engine.compiler.kernels import captured
+from onnx2torch_mlir.engine.compiler.walks import bytes_on, copied, i64, is_memref
 
 
 @dataclass(frozen=True)
@@ -94,12 +41,12 @@ class _Wrap(NamedTuple):
     jump: ir.Value
 
 
-def _body(found: Found, arguments: list[ir.Value], free: list[ir.Value], widths: list[int]) -> None:
-    """The nest over the rows and columns of one block: of the arguments (sums, row, rows, column, columns, across, …)."""
+def write_body(found: Found, of_block: list[ir.Value], told: list[ir.Value], free: list[ir.Value], widths: list[int]) -> None:
+    """The nest over the rows and columns of one block (sums, row, rows, column, columns, across); ``told``: all the rest."""
     nest = found.nest
-    rest = iter(arguments[6:])
+    rest = iter(told)
     operands: list[_Rows | ir.Value] = [
-        next(rest) if kind == "scalar" else _rows_of(value, kind, arguments[:6], rest)
+        next(rest) if kind == "scalar" else _rows_of(value, kind, of_block, rest)
         for value, kind in zip(nest.operands, found.kinds, strict=True)
     ]
     mapping = {value: next(rest) for value in free}
@@ -107,7 +54,7 @@ def _body(found: Found, arguments: list[ir.Value], free: list[ir.Value], widths:
         if value not in mapping:
             mapping[value] = value.owner.operation.clone().results[0]
     asked = [kind in ("all", "spread") for kind in found.kinds]
-    _by_width(widths, arguments[4], lambda columns: _rows(nest, operands, mapping, arguments[2], columns, asked))
+    _by_width(widths, of_block[4], lambda columns: _rows(nest, operands, mapping, of_block[2], columns, asked))
 
 
 def _by_width(widths: list[int], columns: ir.Value, write: Callable[[ir.Value | int], None]) -> None:
@@ -197,7 +144,7 @@ def _rows_of(value: ir.Value, kind: str, block: list[ir.Value], rest: Iterator[i
 
 
 def _spread(rows: _Rows, row: ir.Value, told: list[ir.Value]) -> _Rows:
-    """``rows``, of which each block begins with number ``row``, in groups of which `_groups` ``told``."""
+    """``rows``, of which each block begins with number ``row``, in groups of which tail_calls.py ``told``."""
     steps, counts = told[::2], told[1::2]
     assert rows.first is not None
     first, rest = rows.first, row
@@ -247,17 +194,9 @@ def _moved(base: ir.Value, elements: ir.Value, type_: ir.Type) -> ir.Value:
     return bytes_on(base, _product(elements, _number(element_bytes(type_))))
 
 
-def _number_type() -> ir.Type:
-    return ir.IntegerType.get_signless(64)
-
-
 def _number(value: int) -> ir.Value:
-    number: ir.Value = arith.ConstantOp(_number_type(), i64(value)).result
+    number: ir.Value = arith.ConstantOp(ir.IntegerType.get_signless(64), i64(value)).result
     return number
-
-
-def _known(value: Known) -> ir.Value:
-    return _number(value) if isinstance(value, int) else value
 
 
 def _sum(one: ir.Value, other: ir.Value) -> ir.Value:

@@ -8,7 +8,6 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from onnx2torch_mlir.engine.compiler import winograd_code
-from onnx2torch_mlir.engine.compiler.contraction_kinds import Tail
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
 from onnx2torch_mlir.engine.compiler.loop_order import coefficient
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
@@ -72,17 +71,18 @@ def products_of(found: Contraction, image: Image) -> tuple[list[int | None], set
 
 
 def call(
-    found: Contraction, image: Image, weights: tuple[ir.Value, ir.Value], tail: Tail | None, given_to_tail: list[ir.Value]
+    found: Contraction, image: Image, weights: tuple[ir.Value, ir.Value], given_to_tail: list[ir.Value]
 ) -> None:
     """A call at the insertion point; ``weights`` are the call's context and the packed weights."""
     sizes = Sizes(found)
     context, packed = weights
     left = address(found.value(found.left))
-    out = left if tail is not None else address(found.value(2))
+    out = left if given_to_tail else address(found.value(2))
     loops = (image.images, image.y, image.x)
     counts = [sizes.number(1) if dim is None else sizes.count(dim) for dim in loops]
     steps = [sizes.number(0) if dim is None else sizes.step(operand, dim) for operand in (found.left, 2) for dim in loops]
     assert found.column is not None
     words = [*counts, *steps, sizes.count(image.depth), sizes.count(found.column)]
     assert len(words) == len(winograd_code.SIZES)
-    func.CallOp([], ir.FlatSymbolRefAttr.get(winograd_code.name(tail)), [context, left, packed, out, *words, *given_to_tail])
+    given = [context, left, packed, out, *words, *given_to_tail]
+    func.CallOp([], ir.FlatSymbolRefAttr.get(winograd_code.name(bool(given_to_tail))), given)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import contraction_panels, row_tables, threads, winograd_transforms
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind, Tail, of_tail
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind, call_of_tail, of_tail
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.compiler.winograd_transforms import ROW_BYTES, SIDE
 from onnx2torch_mlir.engine.layout import TILE_PLACES
@@ -32,15 +32,15 @@ the image and of the result, how many channels they have."""
 _SHARED = (*SIZES, "tiles_high", "tiles_wide", "tiles", "size", "groups", "plane", "sums_plane", "room")
 
 
-def name(tail: Tail | None) -> str:
-    """The function of convolutions that ``tail`` follows."""
-    return "o2m_winograd" + ("" if tail is None else f"_{tail.name}")
+def name(tail: bool) -> str:
+    """The function of convolutions that a ``tail`` follows, or none."""
+    return "o2m_winograd" + ("_tail" if tail else "")
 
 
-def functions_for(unit: VectorUnit, tails: set[Tail | None]) -> str:
-    """The texts of the functions for ``tails`` and of what only they call."""
+def functions_for(unit: VectorUnit, tails: set[bool]) -> str:
+    """The texts of the functions with and without a tail, of those that are needed, and of what only they call."""
     texts = [winograd_transforms.tiles(unit), winograd_transforms.results(unit)]
-    for tail in sorted(tails, key=str):
+    for tail in sorted(tails):
         types = [type_ for _, type_ in _of_items(tail)]
         texts += [_items(unit, tail), threads.spread(_items_name(tail), types), _entry(tail)]
     return "\n".join(texts)
@@ -51,16 +51,16 @@ def tiles_of_blocks(images: int, height: int, width: int) -> set[int]:
     return contraction_panels.even_parts(images * -(-height // 2) * -(-width // 2), _MOST_TILES)
 
 
-def _items_name(tail: Tail | None) -> str:
+def _items_name(tail: bool) -> str:
     return f"{name(tail)}_items"
 
 
-def _of_items(tail: Tail | None) -> list[tuple[str, str]]:
+def _of_items(tail: bool) -> list[tuple[str, str]]:
     pointers = [(f"%{pointer}", "!llvm.ptr") for pointer in ("a", "u", "c", "rooms")]
     return [*pointers, *words(_SHARED), *of_tail(tail)]
 
 
-def _entry(tail: Tail | None) -> str:
+def _entry(tail: bool) -> str:
     """The function that programs call."""
     pointers = [(f"%{pointer}", "!llvm.ptr") for pointer in ("ctx", "a", "u", "c")]
     return "\n".join(
@@ -123,7 +123,7 @@ def _plane(plane: str, each: str) -> list[str]:
     ]
 
 
-def _items(unit: VectorUnit, tail: Tail | None) -> str:
+def _items(unit: VectorUnit, tail: bool) -> str:
     """Groups of the columns of blocks of tiles, ``begin`` to ``end``."""
     panels = [("%vb", "!llvm.ptr"), ("%table", "!llvm.ptr"), ("%count", "i64"), ("%ub", "!llvm.ptr"), ("%nh", "i64")]
     panels += [("%mb", "!llvm.ptr"), ("%no", "i1"), ("%depth", "i64")]
@@ -185,7 +185,7 @@ def _items(unit: VectorUnit, tail: Tail | None) -> str:
             bytes_behind("%vb", "%rooms_own", "%fv"),
             bytes_behind("%ub", "%uj", "%fu"),
             bytes_behind("%mb", "%m", "%fm"),
-            called(contraction_panels.panels_name(1, None), panels),
+            called(contraction_panels.panels_name(1, False), panels),
             "}",
             *_runs(tail),
             "}",
@@ -197,7 +197,7 @@ def _items(unit: VectorUnit, tail: Tail | None) -> str:
     )
 
 
-def _runs(tail: Tail | None) -> list[str]:
+def _runs(tail: bool) -> list[str]:
     """The results of a block's tiles in 64 columns, for each run of tiles that lie in one row: two lines of pixels."""
     results = [("%mr", "!llvm.ptr"), ("%sums", "!llvm.ptr"), ("%length", "i64"), ("%nh", "i64"), ("%sums_plane", "i64")]
     results.append(("%line", "i64"))
@@ -230,7 +230,7 @@ def _runs(tail: Tail | None) -> list[str]:
         "%fs = arith.muli %dy, %line : i64",
         bytes_behind("%sums_y", "%sums", "%fs"),
     ]
-    if tail is None:
+    if not tail:
         lines += [
             "%f_image = arith.muli %image, %cn : i64",
             "%f_y = arith.muli %y, %cy : i64",
@@ -255,6 +255,6 @@ def _runs(tail: Tail | None) -> list[str]:
             "%lines_before = arith.addi %image_lines, %y : i64",
             "%pixels_before = arith.muli %lines_before, %w : i64",
             "%pixel = arith.addi %pixels_before, %x0 : i64",
-            tail.call("%sums_y", ["pixel", "pixels", "column", "nh", "across"]),
+            call_of_tail("%sums_y", ["pixel", "pixels", "column", "nh", "across"]),
         ]
     return [*lines, "}", "}"]

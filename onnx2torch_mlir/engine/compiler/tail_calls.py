@@ -1,0 +1,126 @@
+"""What a driver is given for a tail: the tail's function, the array that it writes, and words for all that it reads besides."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, builtin, func, llvm
+
+from onnx2torch_mlir.engine.compiler.contraction_tails import Found, Tails, spread_of
+from onnx2torch_mlir.engine.compiler.flatten import Known, parts, sizes_and_strides, times, value_of, without_offset
+from onnx2torch_mlir.engine.compiler.kernels import captured, is_constant
+from onnx2torch_mlir.engine.compiler.tail_code import write_body
+from onnx2torch_mlir.engine.compiler.walks import bytes_on, pointer
+
+_SUMS, _OUT, _WORDS = 0, 6, 7
+"""Which arguments of a tail's function are the sums, the array that it writes, and the words that it reads besides."""
+_WORD_BYTES = 8
+
+
+@contextmanager
+def handed_on(found: Found | None, tails: Tails, widths: list[int]) -> Iterator[list[ir.Value]]:
+    """What the driver's call, in the block, hands on to a tail, if there is one: see `of_tail` of contraction_kinds.py.
+
+    The tail's function is added to ``tails``. It takes any number of columns; most often there will be one of ``widths``.
+    """
+    if found is None:
+        yield []
+        return
+    nest = found.nest
+    free = [value for value in captured(nest) if not is_constant(value)]
+    given: list[ir.Value] = []
+    for value, kind in zip(nest.operands, found.kinds, strict=True):
+        if kind == "scalar":
+            given.append(value)
+        elif kind != "sums":
+            type_ = without_offset(ir.MemRefType(value.type))
+            pieces = parts(value, type_)
+            result = len(given)
+            given.append(pieces[0])
+            sizes, strides = sizes_and_strides(type_, pieces)
+            if kind == "spread":
+                given += _groups(value, sizes, strides)
+            if kind == "cycle":
+                given.append(value_of(functools.reduce(times, sizes)))
+    given += free
+    out = given.pop(result)
+    name = _function(found, tails, widths, [value.type for value in given], (result, free))
+    # What is called in a loop, or by several threads, needs words of its own each time.
+    stack = llvm.StackSaveOp(pointer()).result
+    words = _stored(given)
+    yield [_pointer_to(name), out, words]
+    llvm.StackRestoreOp(stack)
+
+
+def _function(found: Found, tails: Tails, widths: list[int], types: list[ir.Type], places: tuple[int, list[ir.Value]]) -> str:
+    """The name of the tail's function, of which there is one for all that are alike.
+
+    ``types``: of its words. ``places``: the word before which the result's pointer belongs, and the values of the last words.
+    """
+    result, free = places
+    with ir.Location.unknown():
+        kernel = func.FuncOp("tail", _signature(), visibility="private", ip=ir.InsertionPoint(tails.module.body))
+        block = kernel.add_entry_block()
+        with ir.InsertionPoint(block):
+            arguments = list(block.arguments)
+            told = _loaded(arguments[_WORDS], types)
+            told.insert(result, arguments[_OUT])
+            write_body(found, arguments[:_OUT], told, free, widths)
+            func.ReturnOp([])
+    key = kernel.operation.get_asm(use_local_scope=True)
+    name = tails.names.get(key)
+    if name is not None:
+        kernel.operation.erase()
+        return name
+    name = tails.names[key] = f"o2m_tail_{len(tails.names)}"
+    kernel.attributes["sym_name"] = ir.StringAttr.get(name)
+    tails.exclusive[name] = [_SUMS, _OUT]
+    return name
+
+
+def _stored(values: list[ir.Value]) -> ir.Value:
+    """A pointer to words on the stack that hold the values: pointers and scalars of at most 8 bytes."""
+    byte = ir.TypeAttr.get(ir.IntegerType.get_signless(8))
+    size = value_of(_WORD_BYTES * max(len(values), 1))
+    words: ir.Value = llvm.AllocaOp(pointer(), size, byte, alignment=_WORD_BYTES).result
+    for number, value in enumerate(values):
+        if isinstance(value.type, ir.IndexType):
+            value = arith.IndexCastOp(_word(), value).result
+        llvm.StoreOp(value, bytes_on(words, _WORD_BYTES * number))
+    return words
+
+
+def _loaded(words: ir.Value, types: list[ir.Type]) -> list[ir.Value]:
+    """The values of these types that `_stored` wrote."""
+    values = []
+    for number, type_ in enumerate(types):
+        is_index = isinstance(type_, ir.IndexType)
+        value = llvm.LoadOp(_word() if is_index else type_, bytes_on(words, _WORD_BYTES * number)).result
+        values.append(arith.IndexCastOp(type_, value).result if is_index else value)
+    return values
+
+
+def _word() -> ir.Type:
+    return ir.IntegerType.get_signless(64)
+
+
+def _signature() -> ir.FunctionType:
+    return ir.FunctionType.get([pointer(), *[_word()] * 5, pointer(), pointer()], [])
+
+
+def _pointer_to(function: str) -> ir.Value:
+    address = func.ConstantOp(_signature(), ir.FlatSymbolRefAttr.get(function)).result
+    cast: ir.Value = builtin.UnrealizedConversionCastOp([pointer()], [address]).results[0]
+    return cast
+
+
+def _groups(value: ir.Value, sizes: list[Known], strides: list[Known]) -> list[ir.Value]:
+    """What the function is told of the groups of an array's rows: each one's step, and its count but for the outermost."""
+    told: list[Known] = []
+    for group in spread_of(value) or ():
+        told.append(strides[group.axis] if group.step is None else group.step)
+        told.append(sizes[group.axis] if group.count is None else group.count)
+    return [value_of(number) for number in told[:-1]]
