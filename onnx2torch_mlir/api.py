@@ -84,6 +84,9 @@ def compile(
     Raises:
         Refusal: what `convert` raises; what has no lowering; what the compiler refuses.
     """
+    from onnx2torch_mlir.engine import start_compiler
+
+    start_compiler()
     program = model if isinstance(model, CoreProgram | SplitProgram) else convert(model, dims=dims, overridable=overridable)
     return program.compile(threads=threads)
 

@@ -21,6 +21,12 @@ _MISSING = re.compile(r"Symbols not found: \[ ([^\]]+) \]")
 _STAGE = re.compile(r"^o2m-stage (.*)$", re.MULTILINE)
 
 
+def start_compiler() -> None:
+    """Let the compiler's process load what it needs beside what is done before `compile`, where there is a processor for it."""
+    if pool.processors() > 1:
+        isolation.start(_TASK)
+
+
 def compile(
     lowered: Lowered, *, threads: int | None = None, timeout: float | None = None, reproducer: Path | None = None
 ) -> Engine:
@@ -44,6 +50,8 @@ def compile(
         if missing:
             raise _missing(missing)
         cache.store(name, entry)
+    else:
+        isolation.dismiss()
     packings = [Packing(*fields) for fields in entry["packings"]]
     tables = profile.add(entry["sites"]) if profile is not None else None
     return Engine(

@@ -25,10 +25,15 @@ def threads_of(asked: int | None) -> int:
         return asked
     text = os.environ.get(_VARIABLE, "")
     if not text:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return processors()
     if not text.isdecimal() or int(text) < 1:
         raise refuse("O2M-U001", f"{_VARIABLE} is {text!r}, it has to be a number of at least 1", case=_VARIABLE)
     return int(text)
+
+
+def processors() -> int:
+    """How many processors this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Pool:

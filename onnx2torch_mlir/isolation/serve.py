@@ -22,8 +22,8 @@ from typing import IO
 from onnx2torch_mlir.isolation import frames
 
 
-def main() -> None:
-    """Serve tasks from standard input until it closes."""
+def main(ahead: str = "") -> None:
+    """Serve tasks from standard input until it closes; the module ``ahead`` is imported before the first comes."""
     # Native code prints to standard output when it likes; the replies need a pipe of their own.
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -35,6 +35,10 @@ def main() -> None:
     # Reading in a thread of its own notices that the owner is gone even while a task runs.
     threading.Thread(target=_receive, args=(requests, tasks), daemon=True).start()
     give_back = _trimming()
+    if ahead:
+        # What fails here fails again where a task is to be answered.
+        with contextlib.suppress(Exception):
+            importlib.import_module(ahead)
     while True:
         frames.write(replies, _run(tasks.get()))
         give_back()

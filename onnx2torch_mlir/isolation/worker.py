@@ -24,7 +24,7 @@ _BOOTSTRAP = """
 import sys
 sys.path[:] = {path!r}
 from onnx2torch_mlir.isolation.serve import main
-main()
+main({ahead!r})
 """
 
 
@@ -37,6 +37,7 @@ class Worker:
         self._owner = 0
         self._stderr: IO[bytes] | None = None
         self._recycle = False
+        self._waits_for_first = False
 
     @property
     def pid(self) -> int | None:
@@ -53,6 +54,7 @@ class Worker:
         request = pickle.dumps((task, args, kwargs), protocol=pickle.HIGHEST_PROTOCOL)
         with self._lock:
             process, stderr = self._running()
+            self._waits_for_first = False
             stderr.truncate(0)
             expired = threading.Event()
 
@@ -88,6 +90,25 @@ class Worker:
             return pickle.loads(payload)
         raise _exception(*payload)
 
+    def start(self, task: str) -> None:
+        """Begin what the next `call` would wait for: the process, and what the module of ``task`` imports."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if not self._is_running():
+                    self._running(task.partition(":")[0])
+                    self._waits_for_first = True
+            finally:
+                self._lock.release()
+
+    def dismiss(self) -> None:
+        """End the worker if it has been started ahead and has had no task: none is to come."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._waits_for_first:
+                    self.close()
+            finally:
+                self._lock.release()
+
     def close(self) -> None:
         """End the worker; the next call starts a new one."""
         with self._lock:
@@ -97,11 +118,14 @@ class Worker:
                 self._reap(process)
             self._forget()
 
-    def _running(self) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    def _is_running(self) -> bool:
+        return self._process is not None and self._owner == os.getpid() and self._process.poll() is None
+
+    def _running(self, ahead: str = "") -> tuple[subprocess.Popen[bytes], IO[bytes]]:
         if self._recycle:
             self.close()
-        if self._process is not None and self._owner == os.getpid() and self._process.poll() is None:
-            assert self._stderr is not None
+        if self._is_running():
+            assert self._process is not None and self._stderr is not None
             return self._process, self._stderr
         self._forget()
         # O_APPEND lets this side cut the file while the worker keeps writing at its end.
@@ -111,7 +135,7 @@ class Worker:
         Path(path).unlink()
         self._stderr = os.fdopen(descriptor, "r+b", buffering=0)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _BOOTSTRAP.format(path=[entry or str(Path.cwd()) for entry in sys.path])],
+            [sys.executable, "-c", _BOOTSTRAP.format(path=[entry or str(Path.cwd()) for entry in sys.path], ahead=ahead)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -136,7 +160,7 @@ class Worker:
         if self._process is not None and self._owner != os.getpid():
             # A forked child: the process belongs to the parent, and Popen must not wait for it here.
             self._process.returncode = 0
-        self._process, self._stderr, self._recycle = None, None, False
+        self._process, self._stderr, self._recycle, self._waits_for_first = None, None, False, False
 
 
 def _tail(stderr: IO[bytes]) -> str:
@@ -159,6 +183,16 @@ _shared = Worker()
 def call(task: str, /, *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
     """`Worker.call` on the one worker that this process shares."""
     return _shared.call(task, *args, timeout=timeout, **kwargs)
+
+
+def start(task: str) -> None:
+    """`Worker.start` on the shared worker."""
+    _shared.start(task)
+
+
+def dismiss() -> None:
+    """`Worker.dismiss` on the shared worker."""
+    _shared.dismiss()
 
 
 def shutdown() -> None:

@@ -114,7 +114,9 @@ class CoreProgram:
             Refusal: with everything that has no lowering; what the compiler refuses.
         """
         from onnx2torch_mlir.engine import compile as compile_lowered
+        from onnx2torch_mlir.engine import start_compiler
 
+        start_compiler()
         lowered = self.lowered
         with self.report.stage("compile"):
             engine = compile_lowered(lowered, threads=threads)
@@ -139,8 +141,10 @@ class CoreProgram:
             Refusal: O2M-U001 for a ``name`` that cannot begin C names, O2M-U004 where files cannot be written or are in
                 the way, O2M-M003 for an input or output that C programs cannot pass, and what `compile` raises.
         """
+        from onnx2torch_mlir.engine import start_compiler
         from onnx2torch_mlir.engine.ahead_of_time.writing import Source, write
 
+        start_compiler()
         self.note_border()
         lowered = self.lowered
         with self.report.stage("compile"):

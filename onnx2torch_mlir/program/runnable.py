@@ -38,5 +38,9 @@ def prepare(
     Raises:
         Refusal: where it does not convert, lower or compile.
     """
+    if not eager:
+        from onnx2torch_mlir.engine import start_compiler
+
+        start_compiler()
     program = convert(loaded, dims=dims, constants=constants, table=table, report=report)
     return program.eager() if eager else program.compile(threads=threads)

@@ -117,3 +117,27 @@ def test_forked_child_gets_its_own_worker(worker):
         os._exit(0 if worker.call("tests.isolation.tasks:pid") != mine and worker.close() is None else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert worker.call("tests.isolation.tasks:pid") == mine
+
+
+def test_a_worker_that_is_started_ahead_takes_the_first_task(worker):
+    worker.start("tasks:pid")
+    first = worker.pid
+    worker.start("tasks:pid")
+    assert worker.call("tasks:pid") == worker.pid == first != os.getpid()
+    worker.dismiss()
+    assert worker.call("tasks:pid") == first
+
+
+def test_a_worker_that_is_started_ahead_for_nothing_is_dismissed(worker):
+    worker.start("tasks:pid")
+    first = worker.pid
+    worker.dismiss()
+    assert worker.pid is None
+    assert worker.call("tasks:pid") == worker.pid != first
+
+
+def test_what_cannot_be_loaded_ahead_is_told_of_the_task(worker):
+    worker.start("no_such_module:anything")
+    with pytest.raises(ModuleNotFoundError):
+        worker.call("no_such_module:anything")
+    assert worker.call("tasks:pid") == worker.pid

@@ -7,8 +7,9 @@ Where a nest makes what is padded, and its sizes are known before it, it writes 
 from __future__ import annotations
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, tensor
 
+from onnx2torch_mlir.engine.compiler.linalg_ops import fill
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
 
 _OWN = "o2m.padded"
@@ -78,7 +79,7 @@ def _replace(pad: ir.Operation, number: int) -> None:
                 offsets = [*low[:dim], start, *[zero] * (to.rank - dim - 1)]
                 sizes = [*inner[:dim], width, *outer[dim + 1 :]]
                 slab = _slice("tensor.extract_slice", None, whole, offsets, sizes)
-                filled = linalg.fill(around, outs=[slab])
+                filled = fill(around, slab)
                 whole = _slice("tensor.insert_slice", filled, whole, offsets, sizes)
         if maker is not None:
             maker.operands[len(maker.operands) - 1] = _slice("tensor.extract_slice", None, whole, low, inner)

@@ -12,9 +12,9 @@ repeated heads) where it was before.
 from __future__ import annotations
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg
 
 from onnx2torch_mlir.engine.compiler.dim_orders import before_collapse, loops_of
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, interchange, iterators, substitute
 from onnx2torch_mlir.engine.compiler.order_propagation import RESHAPES
 from onnx2torch_mlir.engine.compiler.reshaped_nests import expand_inputs
@@ -62,7 +62,7 @@ def _without_fills(generic: ir.Operation) -> ir.Operation:
     kept = [position for position in range(len(generic.operands)) if position not in filled]
     maps = indexing_maps(generic)
     with ir.InsertionPoint(generic), generic.location:
-        made = linalg.GenericOp(
+        made = GenericOp(
             [result.type for result in generic.results],
             [generic.operands[position] for position in kept if position < count],
             list(generic.operands)[count:],
@@ -74,7 +74,7 @@ def _without_fills(generic: ir.Operation) -> ir.Operation:
         mapping: dict[ir.Value, ir.Value] = {old.arguments[position]: number for position, number in filled.items()}
         mapping |= {old.arguments[position]: argument for position, argument in zip(kept, block.arguments, strict=True)}
         with ir.InsertionPoint(block):
-            linalg.YieldOp(_copy_body(old, mapping))
+            YieldOp(_copy_body(old, mapping))
     for before, result in zip(generic.results, made.results, strict=True):
         before.replace_all_uses_with(result)
     generic.erase()
@@ -248,7 +248,7 @@ def _fused(producer: ir.Operation, consumer: ir.Operation) -> ir.Operation:
     inputs = [consumer.operands[position] for position in kept] + list(producer.operands)[:inner_inputs]
     outputs = list(consumer.operands)[outer_inputs:]
     with ir.InsertionPoint(consumer), ir.Location.fused([producer.location, consumer.location]):
-        fused = linalg.GenericOp(
+        fused = GenericOp(
             [result.type for result in consumer.results],
             inputs,
             outputs,
@@ -266,7 +266,7 @@ def _fused(producer: ir.Operation, consumer: ir.Operation) -> ir.Operation:
             for position in range(outer_inputs):
                 if position not in kept:
                     mapping[outer.arguments[position]] = value
-            linalg.YieldOp(_copy_body(outer, mapping))
+            YieldOp(_copy_body(outer, mapping))
     for old, new in zip(consumer.results, fused.results, strict=True):
         old.replace_all_uses_with(new)
     consumer.erase()

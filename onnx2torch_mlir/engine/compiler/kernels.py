@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
-from torch_mlir.dialects import func, linalg
+from torch_mlir.dialects import func
 
 from onnx2torch_mlir.engine.compiler.collapse import (
     Loops,
@@ -23,6 +23,7 @@ from onnx2torch_mlir.engine.compiler.collapse import (
 )
 from onnx2torch_mlir.engine.compiler.constant_arguments import GIVEN
 from onnx2torch_mlir.engine.compiler.flatten import assemble, dynamic_strides, parts, without_offset
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
 from onnx2torch_mlir.engine.compiler.parallel_loops import SERIAL
 from onnx2torch_mlir.engine.compiler.walks import functions, is_memref, made_by, nested, root_of, symbol
@@ -57,7 +58,7 @@ def _copy_as_generic(copy: ir.Operation) -> ir.Operation:
     identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
     with ir.InsertionPoint(copy), copy.location:
-        generic = linalg.GenericOp(
+        generic = GenericOp(
             [],
             [copy.operands[0]],
             [copy.operands[1]],
@@ -67,7 +68,7 @@ def _copy_as_generic(copy: ir.Operation) -> ir.Operation:
         element = ir.MemRefType(copy.operands[0].type).element_type
         block = generic.regions[0].blocks.append(element, element)
         with ir.InsertionPoint(block):
-            linalg.YieldOp([block.arguments[0]])
+            YieldOp([block.arguments[0]])
     copy.erase()
     operation: ir.Operation = generic.operation
     return operation

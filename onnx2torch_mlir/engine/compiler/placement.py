@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, tensor
 
 from onnx2torch_mlir.engine.compiler.dim_orders import Groups, Order, ones_of, plain, same_memory
+from onnx2torch_mlir.engine.compiler.linalg_ops import transpose
 from onnx2torch_mlir.engine.compiler.walks import made_by
 
 
@@ -72,7 +73,7 @@ class Placement:
         if same_memory(ones_of(value.type), plain(len(permutation)), tuple(permutation)):
             return _renamed(value, permutation)
         init = _empty(permuted_type(value.type, permutation), [_size(value, dim) for dim in permutation])
-        return linalg.transpose(value, outs=[init], permutation=permutation).results[0]
+        return transpose(value, init, permutation)
 
 
 def permuted_type(type_: ir.Type, order: list[int] | Order) -> ir.RankedTensorType:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg, tensor
+from torch_mlir.dialects import tensor
 
 from onnx2torch_mlir.engine.compiler.extents import index
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
 
 
 def each_element(value: ir.Value, element: ir.Type, body: Callable[[ir.Value], ir.Value]) -> ir.Value:
@@ -18,9 +19,9 @@ def each_element(value: ir.Value, element: ir.Type, body: Callable[[ir.Value], i
     same = ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
     kinds = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * type_.rank)
     out = ir.Operation.create("tensor.empty", [made_type], sizes).results[0]
-    made = linalg.GenericOp([made_type], [value], [out], ir.ArrayAttr.get([same, same]), kinds)
+    made = GenericOp([made_type], [value], [out], ir.ArrayAttr.get([same, same]), kinds)
     block = made.regions[0].blocks.append(type_.element_type, element)
     with ir.InsertionPoint(block):
-        linalg.YieldOp([body(block.arguments[0])])
+        YieldOp([body(block.arguments[0])])
     result: ir.Value = made.results[0]
     return result

@@ -7,10 +7,11 @@ multiply as one dim; the steps of heads that share their keys).
 from __future__ import annotations
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, tensor
 
 from onnx2torch_mlir.engine.compiler.dim_orders import loops_of, reassociation
 from onnx2torch_mlir.engine.compiler.extents import size_from, size_of
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, fill
 from onnx2torch_mlir.engine.compiler.loop_order import iterators, substitute
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
 from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
@@ -81,9 +82,9 @@ def _rebuilt(nest: ir.Operation, expansion: ir.Operation, loops: dict[int, list[
         dynamic = [size for size in sizes if isinstance(size, ir.Value)]
         out = ir.Operation.create("tensor.empty", [result.type], dynamic).results[0]
         if len(kinds) > rank:
-            out = linalg.fill(nest.operands[len(inputs)].owner.operation.operands[0], outs=[out])
+            out = fill(nest.operands[len(inputs)].owner.operation.operands[0], out)
         dims = [ir.AffineExpr.get_dim(axis) for axis in range(len(kinds))]
-        made = linalg.GenericOp(
+        made = GenericOp(
             [result.type],
             expanded,
             [out],

@@ -12,8 +12,9 @@ import math
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, tensor
 
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp, fill
 from onnx2torch_mlir.engine.compiler.loop_order import coefficient, iterators, origin
 from onnx2torch_mlir.engine.compiler.tensor_parts import Part
 from onnx2torch_mlir.engine.compiler.walks import constant_of, copied, functions, made_by, nested
@@ -122,7 +123,7 @@ def _rewrite(found: _Found) -> None:
         for start, end in ((0, columns.low), (columns.low + columns.size, width)):
             if start < end:
                 spot = _part(rank, (0, rows.count), (start, end - start))
-                between = spot.put(linalg.fill(found.beginning, outs=[spot.of(between)]), between)
+                between = spot.put(fill(found.beginning, spot.of(between)), between)
         by_rows = [*places[:-2], _times(places[-2], rows.stride), places[-1]]
         for start, end, taps in rows.borders():
             spot = _part(rank, (start, end - start), (columns.low, columns.size))
@@ -130,7 +131,7 @@ def _rewrite(found: _Found) -> None:
             spots = [_part(rank, (rows.position(start, tap), height), (0, columns.size)) for tap in taps]
             here = spot.of(between)
             sources = [each.of(found.image) for each in spots]
-            made = _combined(found, sources, by_rows, here) if taps else linalg.fill(found.beginning, outs=[here])
+            made = _combined(found, sources, by_rows, here) if taps else fill(found.beginning, here)
             between = spot.put(made, between)
         out = _empty(list(ir.RankedTensorType(generic.results[0].type).shape), element, given)
         if columns.stride == 1 and found.combining != "arith.addf":
@@ -152,10 +153,10 @@ def _reduced(found: _Found, source: ir.Value, out: ir.Value) -> ir.Value:
     tap = ir.AffineExpr.get_mul(places[rank], ir.AffineConstantExpr.get(found.columns.dilation))
     read = [*places[: rank - 1], ir.AffineExpr.get_add(places[rank - 1], tap)]
     element = ir.RankedTensorType(out.type).element_type
-    made = linalg.GenericOp(
+    made = GenericOp(
         [out.type],
         [source, _empty([found.columns.taps], element, [])],
-        [linalg.fill(found.beginning, outs=[out])],
+        [fill(found.beginning, out)],
         ir.ArrayAttr.get(
             [ir.AffineMapAttr.get(ir.AffineMap.get(rank + 1, 0, results)) for results in (read, places[rank:], places[:rank])]
         ),
@@ -181,7 +182,7 @@ def _combined(found: _Found, sources: list[ir.Value], read: list[ir.AffineExpr],
     """The elements of ``sources`` at the same place combined."""
     rank = ir.RankedTensorType(out.type).rank
     maps = [ir.AffineMap.get(rank, 0, read)] * len(sources) + [ir.AffineMap.get_identity(rank)]
-    made = linalg.GenericOp(
+    made = GenericOp(
         [out.type],
         sources,
         [out],
@@ -196,7 +197,7 @@ def _combined(found: _Found, sources: list[ir.Value], read: list[ir.AffineExpr],
         for term in list(block.arguments)[1 : len(sources)]:
             attributes = {"fastmath": flags}
             running = ir.Operation.create(found.combining, [element], [term, running], attributes).results[0]
-        linalg.YieldOp([running])
+        YieldOp([running])
     result: ir.Value = made.results[0]
     return result
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, tensor
 
+from onnx2torch_mlir.engine.compiler import linalg_ops
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
 from onnx2torch_mlir.engine.compiler.window_sums import has_single_pixels, indexing_maps, is_sum_of_products
 
@@ -42,10 +43,10 @@ def _merge(generic: ir.Operation) -> None:
         target = ir.RankedTensorType.get([dynamic if isinstance(size, ir.Value) else size for size in sizes], element)
         given = [size for size in sizes if isinstance(size, ir.Value)]
         empty = ir.Operation.create("tensor.empty", [target], given).results[0]
-        start = linalg.fill(fill.operands[0], outs=[empty])
+        start = linalg_ops.fill(fill.operands[0], empty)
         loops = [ir.AffineExpr.get_dim(loop) for loop in range(4)]
         maps = [[loops[0], loops[3], loops[2]], [loops[1], loops[3]], loops[:3]]
-        made = linalg.GenericOp(
+        made = linalg_ops.GenericOp(
             [target],
             [flat, matrix],
             [start],

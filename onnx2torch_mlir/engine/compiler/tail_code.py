@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, scf
+from torch_mlir.dialects import arith, scf
 
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.contraction_tails import Found, spread_of
 from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes
 from onnx2torch_mlir.engine.compiler.kernels import captured
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp
 from onnx2torch_mlir.engine.compiler.walks import bytes_on, copied, i64, is_memref
 
 
@@ -181,7 +182,7 @@ def _columns(nest: ir.Operation, operands: list[ir.Value], outside: dict[ir.Valu
     ranks = [ir.MemRefType(value.type).rank if is_memref(value.type) else 0 for value in operands]
     maps = [ir.AffineMapAttr.get(ir.AffineMap.get(1, 0, [column] * rank)) for rank in ranks]
     parallel = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")])
-    generic = linalg.GenericOp([], operands[:-1], operands[-1:], ir.ArrayAttr.get(maps), parallel)
+    generic = GenericOp([], operands[:-1], operands[-1:], ir.ArrayAttr.get(maps), parallel)
     source = nest.regions[0].blocks[0]
     target = generic.regions[0].blocks.append(*[argument.type for argument in source.arguments])
     mapping = outside | dict(zip(source.arguments, target.arguments, strict=True))

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine import objects
-from onnx2torch_mlir.engine.ahead_of_time.interface import Interface
 from onnx2torch_mlir.engine.compiler import (
     arena,
     arguments,
     assertions,
     borders,
     brain_floats,
-    c_functions,
     channels_last,
     constant_arguments,
     contraction_tails,
@@ -59,6 +57,9 @@ from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol
 from onnx2torch_mlir.engine.derived import Derived
 from onnx2torch_mlir.engine.layout import ENTRY, Packing
 from onnx2torch_mlir.engine.options import Options
+
+if TYPE_CHECKING:
+    from onnx2torch_mlir.engine.ahead_of_time.interface import Interface
 
 _DEFAULT = Options()
 
@@ -105,8 +106,12 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
             lower_to_llvm.finish(module, found.aliases, walking, found.words, [3 + 2 * rank for rank in ranks])
             if interface is not None:
                 interface = interface.with_weights(found.derived)
-            read = c_functions.weights_read(module, interface) if interface is not None else found.read
+            read = found.read
             if interface is not None:
+                # Most programs are not for C: loading what these need is a tenth of the process' start.
+                from onnx2torch_mlir.engine.compiler import c_functions
+
+                read = c_functions.weights_read(module, interface)
                 c_functions.append(module, interface, found.messages, len(found.packings))
             truth_values.as_bytes(module)
             if not module.operation.verify():

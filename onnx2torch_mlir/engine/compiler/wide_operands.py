@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, tensor
 
 from onnx2torch_mlir.engine.compiler.borders import value_around
 from onnx2torch_mlir.engine.compiler.contraction_match import is_sum_of_products
 from onnx2torch_mlir.engine.compiler.dim_orders import loops_of
 from onnx2torch_mlir.engine.compiler.extents import Equal, loop_lengths
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
 from onnx2torch_mlir.engine.compiler.loop_order import iterators
 from onnx2torch_mlir.engine.compiler.pointwise_nests import each_element
 from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
@@ -73,7 +74,7 @@ def _rewrite(generic: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
     maps = indexing_maps(generic)
     with ir.InsertionPoint(generic), generic.location:
         inputs = [_widened(value, known) for value in list(generic.operands)[:2]]
-        made = linalg.GenericOp(
+        made = GenericOp(
             [generic.results[0].type],
             inputs,
             [generic.operands[2]],
@@ -83,7 +84,7 @@ def _rewrite(generic: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
         wide = made.regions[0].blocks.append(*[ir.F32Type.get()] * 3)
         with ir.InsertionPoint(wide):
             x, y, total = wide.arguments
-            linalg.YieldOp([arith.AddFOp(total, arith.MulFOp(x, y).result).result])
+            YieldOp([arith.AddFOp(total, arith.MulFOp(x, y).result).result])
     generic.results[0].replace_all_uses_with(made.results[0])
     generic.erase()
 
