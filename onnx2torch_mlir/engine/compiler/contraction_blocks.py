@@ -102,7 +102,7 @@ class Blocks:
         lines = [
             f"func.func private @{name}({declared(self.arguments())}, {threads.RANGE}) {{",
             "%one = arith.constant 1 : i64",
-            *own("rows", BLOCK_ROWS * row_tables.ENTRY_BYTES),
+            *own("rows", (BLOCK_ROWS + 1) * row_tables.ENTRY_BYTES),
             *(own("sums", BLOCK_ROWS * BLOCK_COLUMNS * _BYTES) if tail else []),
             *self.count(),
             f"%panels_in = arith.constant {BLOCK_COLUMNS // self.unit.columns} : i64",
@@ -123,7 +123,7 @@ class Blocks:
             "%mh = arith.minsi %mleft, %block_rows : i64",
             "%others = arith.cmpi ne, %i, %known : i64",
             "scf.if %others {",
-            row_tables.write("m", kind.rows, ("ma", "mc"), ("%rows", "%i", "%mh"), of_block=tail),
+            row_tables.write_for_tiles("m", kind.rows, ("ma", "mc"), ("%rows", "%i", "%mh"), of_block=tail),
             "}",
             "%fb = arith.muli %across, %step : i64",
             "%bj = llvm.getelementptr %b[%fb] : (!llvm.ptr, i64) -> !llvm.ptr, i8",

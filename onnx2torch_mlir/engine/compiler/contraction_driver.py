@@ -43,9 +43,11 @@ def functions_for(
     tables = {(kind.rows, kind.tail) for kind in kinds} | {(kind.rows, False) for kind in of_rows}
     texts = [row_tables.rows(count, of_block=of_block) for count, of_block in sorted(tables)]
     panels = {(kind.tail_of_tiles, kind.segments) for kind in kinds} | {(False, kind.segments) for kind in of_rows}
-    tiles = needed | {contraction_panels.one_row(count) for count in range(1, max(segments for _, segments in panels) + 1)}
+    # Tiles of one number of segments serve fewer, too.
+    most = max(segments for _, segments in panels)
+    tiles = {size._replace(segments=most) for size in needed} | {contraction_panels.one_row(most)}
     texts += [register_tile.tile(unit, size) for size in sorted(tiles)]
-    texts += _panels_for(unit, panels, needed)
+    texts += _panels_for(unit, panels, tiles)
     texts += [contraction_rows.function(unit, kind) for kind in sorted(of_rows, key=lambda kind: kind.name)]
     if codes:
         texts.append(coded_columns.functions(unit, codes))

@@ -14,6 +14,8 @@ from onnx2torch_mlir.engine.compiler.register_tile import TILES_THAT_ASK, TileSi
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
+_ODD = 4
+"""Up to so many rows a tile for each number of them pays."""
 _STAYS = 160 << 10
 """Bytes of packed columns that stay in the second-level cache beside the rows that meet them."""
 
@@ -26,9 +28,18 @@ def even_parts(count: int, most: int) -> set[int]:
     return {even, count - (-(-count // even) - 1) * even}
 
 
+def height(rows: int) -> int:
+    """How many rows the tile has that does so many: odd numbers of more than a few have none of their own, and do the last row
+    twice (row_tables.py). LLVM compiles half as many tiles."""
+    return rows if rows <= _ODD else rows + rows % 2
+
+
 def heights(unit: VectorUnit, rows: int) -> set[int]:
     """How many rows the tiles have into which so many fall; see `tile_loop`."""
-    return even_parts(rows, unit.rows)
+    if not rows:
+        return set()
+    even = height(-(-rows // -(-rows // unit.rows)))
+    return {even} | ({height(rows % even)} - {0})
 
 
 def packed_bytes(unit: VectorUnit, columns: int, lengths: Sequence[int]) -> int:
@@ -92,7 +103,10 @@ def _call(what: str, segments: int, tail: bool, moved: dict[str, str]) -> str:
 
 
 def tile_loop(unit: VectorUnit, segments: int, tail: bool, tiles: Collection[TileSize]) -> str:
-    """@o2m_tiles_S: all tiles of ``m`` rows and one panel of packed columns, with those tiles that there are."""
+    """@o2m_tiles_S: all tiles of ``m`` rows and one panel of packed columns, with those ``tiles`` that there are.
+
+    They all have the same number of segments, at least S.
+    """
     lines = [
         _declaration("tiles", segments, tail, _of_panel(segments, tail)),
         "%none = arith.constant 0 : i64",
@@ -108,7 +122,8 @@ def tile_loop(unit: VectorUnit, segments: int, tail: bool, tiles: Collection[Til
         "%one = arith.constant 1 : i64",
         "%at_least = arith.maxsi %m, %one : i64",
         "%tiles = arith.ceildivsi %at_least, %height : i64",
-        "%even = arith.ceildivsi %at_least, %tiles : i64",
+        "%each = arith.ceildivsi %at_least, %tiles : i64",
+        *_height("even", "%each"),
         "scf.for %i = %none to %m step %even : i64 {",
         "%rest = arith.subi %m, %i : i64",
         "%count = arith.minsi %rest, %even : i64",
@@ -118,10 +133,10 @@ def tile_loop(unit: VectorUnit, segments: int, tail: bool, tiles: Collection[Til
         "%turn = arith.minui %tile, %most_asked : i64",
         "%asked = arith.muli %turn, %part : i64",
         "%next = llvm.getelementptr %following[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-        "%which = arith.index_cast %count : i64 to index",
+        *_height("rows_of_tile", "%count"),
+        "%which = arith.index_cast %rows_of_tile : i64 to index",
     ]
-    own = [size for size in tiles if size.segments == segments]
-    wide, narrow = ({size.rows: size for size in own if size.halves == halves} for halves in (2, 1))
+    wide, narrow = ({size.rows: size for size in tiles if size.halves == halves} for halves in (2, 1))
     if narrow:
         lines += [f"%lanes = arith.constant {unit.lanes} : i64", "%is_narrow = arith.cmpi sle, %columns, %lanes : i64"]
         lines += ["scf.if %is_narrow {", *_switch(segments, wide | narrow), "} else {", *_switch(segments, wide), "}"]
@@ -140,12 +155,24 @@ def tile_loop(unit: VectorUnit, segments: int, tail: bool, tiles: Collection[Til
     return "\n".join([*lines, "}", "return", "}"])
 
 
+def _height(name: str, rows: str) -> list[str]:
+    """``%name``: `height` of so many rows."""
+    return [
+        f"%{name}_few = arith.constant {_ODD} : i64",
+        f"%{name}_more = arith.cmpi sgt, {rows}, %{name}_few : i64",
+        f"%{name}_odd = arith.andi {rows}, %one : i64",
+        f"%{name}_next = arith.addi {rows}, %{name}_odd : i64",
+        f"%{name} = arith.select %{name}_more, %{name}_next, {rows} : i64",
+    ]
+
+
 def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
     """The call of the tile of ``%which`` rows; where there is none, of that of one row for each."""
 
     def call(size: TileSize, rows: str) -> str:
-        values = ["%a", rows, "%b", "%c", "%next", "%columns", "%add", *(f"%{name}" for name in _sizes(segments))]
-        return called(size.name, list(zip(values, tile_types(segments), strict=True)))
+        lacking = ["%one", "%none"] * (size.segments - segments)
+        values = ["%a", rows, "%b", "%c", "%next", "%columns", "%add", *lacking, *(f"%{name}" for name in _sizes(segments))]
+        return called(size.name, list(zip(values, tile_types(size.segments), strict=True)))
 
     lines = ["scf.index_switch %which"]
     for rows, size in sorted(tiles.items()):
@@ -155,7 +182,7 @@ def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
         "scf.for %row_here = %none to %count step %one : i64 {",
         "%entry_here = arith.muli %row_here, %two : i64",
         "%rows_here = llvm.getelementptr %rows[%entry_here] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        call(one_row(segments), "%rows_here"),
+        call(tiles[1], "%rows_here"),
         "}",
         "scf.yield",
         "}",

@@ -53,11 +53,12 @@ def function(unit: VectorUnit, kind: RowsKind) -> str:
     lines = [
         f"func.func private @{kind.name}({declared(arguments)}) {{",
         "%add = arith.constant false",
-        *own("rows", MOST_ROWS * row_tables.ENTRY_BYTES),
+        "%one = arith.constant 1 : i64",
+        *own("rows", (MOST_ROWS + 1) * row_tables.ENTRY_BYTES),
         *moved_by_batch(kind.batches, {"a": ("%a", "ba"), "c": ("%c", "bc")}),
         "%before = arith.muli %batch, %far : i64",
         bytes_behind("%bb", "%b", "%before"),
-        row_tables.write("m", kind.rows, ("ma", "mc"), ("%rows", "%first", "%count")),
+        row_tables.write_for_tiles("m", kind.rows, ("ma", "mc"), ("%rows", "%first", "%count")),
         f"func.call @{contraction_panels.panels_name(kind.segments, False)}({given}) : ({types}) -> ()",
     ]
     return "\n".join([*lines, "return", "}"])

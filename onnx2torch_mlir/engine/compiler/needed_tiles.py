@@ -38,7 +38,7 @@ class NeededTiles:
     def add(self, lengths: Sequence[int | None], rows: Iterable[int] | None, columns: int | None) -> None:
         """What is called for segments of these lengths, for these numbers of rows, and so many columns."""
         unit = self.unit
-        heights = set(range(1, unit.rows + 1))
+        heights = {contraction_panels.height(count) for count in range(1, unit.rows + 1)}
         if rows is not None:
             heights = set().union(*(contraction_panels.heights(unit, count) for count in rows))
         rest = None if columns is None else columns % unit.columns

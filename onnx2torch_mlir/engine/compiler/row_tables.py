@@ -116,6 +116,26 @@ def write(letter: str, dims: int, strides: tuple[str, str], place: tuple[str, st
     return f"func.call @{_name(dims, of_block=of_block)}({given}) : ({types}) -> ()"
 
 
+def write_for_tiles(
+    letter: str, dims: int, strides: tuple[str, str], place: tuple[str, str, str], *, of_block: bool = False
+) -> str:
+    """`write`, and behind the last place the same once more: there are no tiles of some odd numbers of rows.
+
+    There has to be room for it, and ``%one``.
+    """
+    table, _, count = place
+    return "\n".join(
+        [
+            write(letter, dims, strides, place, of_block=of_block),
+            f"%places_or_one = arith.maxsi {count}, %one : i64",
+            f"%last_entry = llvm.getelementptr {table}[%places_or_one] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<2 x i64>",
+            "%last_place = llvm.getelementptr %last_entry[-1] : (!llvm.ptr) -> !llvm.ptr, !llvm.array<2 x i64>",
+            "%last_offsets = llvm.load %last_place {alignment = 8 : i64} : !llvm.ptr -> vector<2xi64>",
+            "llvm.store %last_offsets, %last_entry {alignment = 8 : i64} : vector<2xi64>, !llvm.ptr",
+        ]
+    )
+
+
 def whole(letter: str, dims: int, strides: tuple[str, str]) -> list[str]:
     """``%<letter>s``: how many places there are; ``%<letter>table``: their offsets, by both ``strides``.
 

@@ -66,7 +66,7 @@ def _entry(tail: bool) -> str:
     return "\n".join(
         [
             f"func.func private @{name(tail)}({declared([*pointers, *words(SIZES), *of_tail(tail)])}) {{",
-            *constants(one=1, two=2, most=_MOST_TILES, row=ROW_BYTES, more=_LINES_OF_ROOM),
+            *constants(one=1, two=2, most=_MOST_TILES, row=ROW_BYTES, more=_LINES_OF_ROOM, entry=row_tables.ENTRY_BYTES),
             *constants(wide=BLOCK_COLUMNS, page=_PAGE, apart=_APART, places=TILE_PLACES, each=_ITEMS_FOR_EACH, number=_BYTES),
             "%threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64",
             "%tiles_high = arith.ceildivsi %h, %two : i64",
@@ -89,9 +89,10 @@ def _entry(tail: bool) -> str:
             *_plane("sums_plane", "%row"),
             "%both = arith.addi %plane, %sums_plane : i64",
             "%all_planes = arith.muli %both, %places : i64",
-            # Zeros, then for each tile its row in the table and its results.
+            # Zeros, then for each tile its row in the table and its results; the last row twice.
             "%for_tiles = arith.muli %size, %more : i64",
-            "%small = arith.addi %depth_bytes, %for_tiles : i64",
+            "%for_all_tiles = arith.addi %for_tiles, %entry : i64",
+            "%small = arith.addi %depth_bytes, %for_all_tiles : i64",
             "%bytes = arith.addi %all_planes, %small : i64",
             "%pages = arith.ceildivsi %bytes, %page : i64",
             "%room = arith.muli %pages, %page : i64",
@@ -146,7 +147,8 @@ def _items(unit: VectorUnit, tail: bool) -> str:
             "%line = arith.muli %size, %two_rows : i64",
             "%lines = arith.muli %line, %two : i64",
             bytes_behind("%table", "%sums", "%lines"),
-            "%table_bytes = arith.muli %size, %entry : i64",
+            "%table_rows = arith.addi %size, %one : i64",
+            "%table_bytes = arith.muli %table_rows, %entry : i64",
             bytes_behind("%nothing", "%table", "%table_bytes"),
             "%depth_bytes = arith.muli %depth, %number : i64",
             '"llvm.intr.memset"(%nothing, %zero, %depth_bytes) <{isVolatile = false}> : (!llvm.ptr, i8, i64) -> ()',
@@ -166,7 +168,7 @@ def _items(unit: VectorUnit, tail: bool) -> str:
             "%is_new = arith.cmpi ne, %block, %known : i64",
             "scf.if %is_new {",
             called(winograd_transforms.TILES, transform),
-            row_tables.write("m", 1, ("ma", "mc"), ("%table", "%none", "%count")),
+            row_tables.write_for_tiles("m", 1, ("ma", "mc"), ("%table", "%none", "%count")),
             "}",
             "%group_low = arith.muli %group, %blocks_wide : i64",
             "%low = arith.divui %group_low, %groups : i64",
