@@ -31,7 +31,7 @@ def handed_on(found: Found | None, tails: Tails, widths: list[int]) -> Iterator[
         return
     nest = found.nest
     free = [value for value in captured(nest) if not is_constant(value)]
-    given: list[ir.Value] = []
+    given: list[Known] = []
     for value, kind in zip(nest.operands, found.kinds, strict=True):
         if kind == "scalar":
             given.append(value)
@@ -44,21 +44,22 @@ def handed_on(found: Found | None, tails: Tails, widths: list[int]) -> Iterator[
             if kind == "spread":
                 given += _groups(value, sizes, strides)
             if kind == "cycle":
-                given.append(value_of(functools.reduce(times, sizes)))
+                given.append(functools.reduce(times, sizes))
     given += free
     out = given.pop(result)
-    name = _function(found, tails, widths, [value.type for value in given], (result, free))
+    name = _function(found, tails, widths, given, (result, free))
     # What is called in a loop, or by several threads, needs words of its own each time.
     stack = llvm.StackSaveOp(pointer()).result
-    words = _stored(given)
+    words = _stored([value for value in given if not isinstance(value, int)])
     yield [_pointer_to(name), out, words]
     llvm.StackRestoreOp(stack)
 
 
-def _function(found: Found, tails: Tails, widths: list[int], types: list[ir.Type], places: tuple[int, list[ir.Value]]) -> str:
+def _function(found: Found, tails: Tails, widths: list[int], given: list[Known], places: tuple[int, list[ir.Value]]) -> str:
     """The name of the tail's function, of which there is one for all that are alike.
 
-    ``types``: of its words. ``places``: the word before which the result's pointer belongs, and the values of the last words.
+    ``given``: values that become its words, and numbers, which it knows: it divides by some of them. ``places``: before which
+    of these the result's pointer belongs, and the last of the values.
     """
     result, free = places
     with ir.Location.unknown():
@@ -66,7 +67,9 @@ def _function(found: Found, tails: Tails, widths: list[int], types: list[ir.Type
         block = kernel.add_entry_block()
         with ir.InsertionPoint(block):
             arguments = list(block.arguments)
-            told = _loaded(arguments[_WORDS], types)
+            types = [value.type for value in given if not isinstance(value, int)]
+            words = iter(_loaded(arguments[_WORDS], types))
+            told = [value_of(value) if isinstance(value, int) else next(words) for value in given]
             told.insert(result, arguments[_OUT])
             write_body(found, arguments[:_OUT], told, free, widths)
             func.ReturnOp([])
@@ -117,10 +120,10 @@ def _pointer_to(function: str) -> ir.Value:
     return cast
 
 
-def _groups(value: ir.Value, sizes: list[Known], strides: list[Known]) -> list[ir.Value]:
+def _groups(value: ir.Value, sizes: list[Known], strides: list[Known]) -> list[Known]:
     """What the function is told of the groups of an array's rows: each one's step, and its count but for the outermost."""
     told: list[Known] = []
     for group in spread_of(value) or ():
         told.append(strides[group.axis] if group.step is None else group.step)
         told.append(sizes[group.axis] if group.count is None else group.count)
-    return [value_of(number) for number in told[:-1]]
+    return told[:-1]
