@@ -144,6 +144,26 @@ def test_even_parts(most):
         assert contraction_panels.even_parts(count, most) == set(parts)
 
 
+@pytest.mark.parametrize("most", [24, 96])
+def test_even_parts_of_even_numbers(most):
+    for count in range(1, 200):
+        parts = contraction_panels.even_parts(count, most, 2)
+        each, last = max(parts), min(parts)
+        assert each <= most and (count - last) % each == 0
+        assert each % 2 == 0 or parts == {count}
+
+
+@pytest.mark.parametrize("unit", [VectorUnit(4, 16), VectorUnit(8, 16), VectorUnit(16, 32)], ids=str)
+def test_heights_do_all_rows_and_hardly_more(unit):
+    """As `contraction_panels.tile_loop` goes: what is over is one row at most."""
+    for rows in range(1, 200):
+        tiles = -(-rows // unit.rows)
+        found = contraction_panels.heights(unit, rows)
+        assert max(found) <= unit.rows and all(height <= 4 or height % 2 == 0 for height in found)
+        assert max(found) - min(found) <= 3
+        assert tiles * min(found) <= rows + 1 and rows <= tiles * max(found)
+
+
 def test_segments_that_a_tile_goes_along():
     """Outer ones are left to loops while there are too many packed columns."""
     unit = VectorUnit(16, 32)

@@ -17,6 +17,8 @@ from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
 
+_STEP = 2
+"""Blocks of rows are multiples of it, for so are most tiles; it divides the largest."""
 _COLUMNS_THAT_STAY = 512 << 10
 """Bytes of packed columns that stay in the second-level cache while one block of rows after the other meets them."""
 _COLUMNS_AT_ONCE = 1 << 20
@@ -25,8 +27,8 @@ _COLUMNS_AT_ONCE = 1 << 20
 
 def parts_of_rows(rows: int, packed_bytes: int | None) -> set[int]:
     """How many rows the blocks have into which so many fall, with so many bytes of packed columns; see `Blocks.count`."""
-    flat = set() if packed_bytes is not None and packed_bytes > _COLUMNS_THAT_STAY else even_parts(rows, FLAT_BLOCK_ROWS)
-    tall = set() if packed_bytes is not None and packed_bytes <= _COLUMNS_THAT_STAY else even_parts(rows, BLOCK_ROWS)
+    flat = set() if packed_bytes is not None and packed_bytes > _COLUMNS_THAT_STAY else even_parts(rows, FLAT_BLOCK_ROWS, _STEP)
+    tall = set() if packed_bytes is not None and packed_bytes <= _COLUMNS_THAT_STAY else even_parts(rows, BLOCK_ROWS, _STEP)
     return flat | tall
 
 
@@ -80,7 +82,10 @@ class Blocks:
             "%most_rows = arith.select %by_rows, %flat, %tall : i64",
             "%rows_or_one = arith.maxsi %ms, %one : i64",
             "%rows_of_blocks = arith.ceildivsi %rows_or_one, %most_rows : i64",
-            "%block_rows = arith.ceildivsi %rows_or_one, %rows_of_blocks : i64",
+            "%rows_each = arith.ceildivsi %rows_or_one, %rows_of_blocks : i64",
+            f"%row_step = arith.constant {_STEP} : i64",
+            "%steps_each = arith.ceildivsi %rows_each, %row_step : i64",
+            "%block_rows = arith.muli %steps_each, %row_step : i64",
             f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
             "%high = arith.ceildivsi %ms, %block_rows : i64",
             "%wide = arith.ceildivsi %n, %block_columns : i64",

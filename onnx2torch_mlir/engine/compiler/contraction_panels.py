@@ -20,11 +20,15 @@ _STAYS = 160 << 10
 """Bytes of packed columns that stay in the second-level cache beside the rows that meet them."""
 
 
-def even_parts(count: int, most: int) -> set[int]:
-    """How many are in each part, if so many fall into parts of at most ``most``: all the same, but for the last."""
+def even_parts(count: int, most: int, step: int = 1) -> set[int]:
+    """How many are in each part, if so many fall into parts of at most ``most``: all the same multiple of ``step``, but for the
+    last."""
     if not count:
         return set()
     even = -(-count // -(-count // most))
+    even += -even % step
+    if even >= count:
+        return {count}
     return {even, count - (-(-count // even) - 1) * even}
 
 
@@ -38,8 +42,11 @@ def heights(unit: VectorUnit, rows: int) -> set[int]:
     """How many rows the tiles have into which so many fall; see `tile_loop`."""
     if not rows:
         return set()
-    even = height(-(-rows // -(-rows // unit.rows)))
-    return {even} | ({height(rows % even)} - {0})
+    pairs, tiles = -(-rows // 2), -(-rows // unit.rows)
+    each, more = divmod(pairs, tiles)
+    sizes = [2 * (each + 1)] * more + [2 * each] * (tiles - more)
+    sizes[-1] = height(sizes[-1] - rows % 2)
+    return set(sizes)
 
 
 def packed_bytes(unit: VectorUnit, columns: int, lengths: Sequence[int]) -> int:
@@ -120,16 +127,20 @@ def tile_loop(unit: VectorUnit, segments: int, tail: bool, tiles: Collection[Til
         f"%most_asked = arith.constant {TILES_THAT_ASK - 1} : i64",
         # A tile of few rows takes longer than its share, for it waits for its sums: all are of about as many.
         "%one = arith.constant 1 : i64",
-        "%at_least = arith.maxsi %m, %one : i64",
-        "%tiles = arith.ceildivsi %at_least, %height : i64",
-        "%each = arith.ceildivsi %at_least, %tiles : i64",
-        *_height("even", "%each"),
-        "scf.for %i = %none to %m step %even : i64 {",
+        "%tiles = arith.ceildivsi %m, %height : i64",
+        "%tiles_or_one = arith.maxsi %tiles, %one : i64",
+        "%pairs = arith.ceildivsi %m, %two : i64",
+        "%each = arith.divui %pairs, %tiles_or_one : i64",
+        "%with_more = arith.remui %pairs, %tiles_or_one : i64",
+        "%end = scf.for %tile = %none to %tiles step %one iter_args(%i = %none) -> (i64) : i64 {",
+        "%has_more = arith.cmpi slt, %tile, %with_more : i64",
+        "%one_more = arith.addi %each, %one : i64",
+        "%pairs_here = arith.select %has_more, %one_more, %each : i64",
+        "%even = arith.muli %pairs_here, %two : i64",
         "%rest = arith.subi %m, %i : i64",
         "%count = arith.minsi %rest, %even : i64",
         "%entry = arith.muli %i, %two : i64",
         "%rows = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        "%tile = arith.divui %i, %even : i64",
         "%turn = arith.minui %tile, %most_asked : i64",
         "%asked = arith.muli %turn, %part : i64",
         "%next = llvm.getelementptr %following[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
@@ -152,7 +163,7 @@ def tile_loop(unit: VectorUnit, segments: int, tail: bool, tiles: Collection[Til
             call_of_tail("%sums", ["first", "count", "column", "columns", "across"]),
             "}",
         ]
-    return "\n".join([*lines, "}", "return", "}"])
+    return "\n".join([*lines, "%after = arith.addi %i, %even : i64", "scf.yield %after : i64", "}", "return", "}"])
 
 
 def _height(name: str, rows: str) -> list[str]:

@@ -19,6 +19,8 @@ _LINE = LINE_BYTES // 4
 """Numbers of float32 in a line of the cache."""
 _AHEAD = 12
 """Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
+_AHEAD_OF_ONE_ROW = 40
+"""The same for a tile of one row, which meets each packed column once: they come from farther away."""
 
 
 class TileSize(NamedTuple):
@@ -177,7 +179,8 @@ class _Tile:
         )
         for number, row in enumerate(rows):
             self.emit(f"%{tag}a{number} = llvm.getelementptr {row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
-        if unrolled > 1 and not self.unit.fetches_ahead:
+        # One row is in the next panel before that could come, and gets it in its order.
+        if unrolled > 1 and self.rows > 1 and not self.unit.fetches_ahead:
             self.emit(
                 f"%{tag}line = arith.muli %{tag}k, %line : i64",
                 f"%{tag}next = llvm.getelementptr %next_here[%{tag}line] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
@@ -205,7 +208,7 @@ class _Tile:
         lanes, vector = self.unit.lanes, self.vector
         asked_for = 0 if self.unit.fetches_ahead else len(self.halves) * lanes
         for line in range(0, asked_for, _LINE):
-            ahead = (turn + _AHEAD) * 2 * lanes + line
+            ahead = (turn + (_AHEAD if self.rows > 1 else _AHEAD_OF_ONE_ROW)) * 2 * lanes + line
             self.emit(
                 f"%{name}ahead{line} = llvm.getelementptr %{tag}b[{ahead}] : (!llvm.ptr) -> !llvm.ptr, f32",
                 asked(f"%{name}ahead{line}"),
