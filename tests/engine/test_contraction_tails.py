@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from onnx import TensorProto, helper, numpy_helper
 from torch_mlir import ir
 
 from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine.compiler import contraction_match, contraction_tails
 from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.compiler.walks import functions, nested
+from onnx2torch_mlir.model import read
+from onnx2torch_mlir.program import convert
 from tests.engine import programs
 from tests.engine.programs import M, N, lowered
 
@@ -331,3 +334,39 @@ def test_a_column_of_a_wider_operand_is_no_number_per_row():
     )
     x, y, z = numbers(37, K), numbers(K, 50), numbers(37, 3)
     np.testing.assert_allclose(engine.compile(program).run([x, y, z])[0], x @ y + z[:, :1], rtol=1e-5, atol=1e-5)
+
+
+def test_tails_of_a_long_loop_take_no_more_of_the_stack():
+    """What a call hands on to its tail lies on the stack: so many turns would overflow it."""
+    rng, turns = np.random.default_rng(0), 1_500_000
+    weight, start = (rng.standard_normal(shape).astype(np.float32) for shape in ((K, K), (8, K)))
+    bias = rng.standard_normal(K).astype(np.float32)
+    inner = [
+        helper.make_node("Clip", ["x", "low", "high"], ["c"]),
+        helper.make_node("MatMul", ["c", "w"], ["p"]),
+        helper.make_node("Add", ["p", "b"], ["y"]),
+        helper.make_node("Identity", ["goes"], ["on"]),
+    ]
+    value = helper.make_tensor_value_info
+    floats, flag = TensorProto.FLOAT, TensorProto.BOOL
+    body = helper.make_graph(
+        inner,
+        "body",
+        [value("i", TensorProto.INT64, []), value("goes", flag, []), value("x", floats, [8, K])],
+        [value("on", flag, []), value("y", floats, [8, K])],
+    )
+    constants = {"n": np.array(turns), "yes": np.array(True), "w": weight / 8, "b": bias}
+    constants |= {"low": np.float32(-1), "high": np.float32(1)}
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["n", "yes", "x0"], ["y0"], body=body)],
+        "loop",
+        [value("x0", floats, [8, K])],
+        [value("y0", floats, [8, K])],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
+    )
+    program = convert(read(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)))
+    assert is_used(program.lowered)
+    expected = start
+    for _ in range(1000):
+        expected = np.clip(expected, -1, 1) @ (weight / 8) + bias
+    np.testing.assert_allclose(program.compile(threads=1).run([start])[0], expected, rtol=1e-4, atol=1e-4)

@@ -130,12 +130,22 @@ def tile_loop(unit: VectorUnit, segments: int, tail: bool, tiles: Collection[Til
         "%tiles = arith.ceildivsi %m, %height : i64",
         "%tiles_or_one = arith.maxsi %tiles, %one : i64",
         "%pairs = arith.ceildivsi %m, %two : i64",
-        "%each = arith.divui %pairs, %tiles_or_one : i64",
-        "%with_more = arith.remui %pairs, %tiles_or_one : i64",
+        # To divide takes as long as a step of a tile, and most often there are one or two.
+        "%several = arith.cmpi sgt, %tiles_or_one, %two : i64",
+        "%shares:2 = scf.if %several -> (i64, i64) {",
+        "%quotient = arith.divui %pairs, %tiles_or_one : i64",
+        "%remainder = arith.remui %pairs, %tiles_or_one : i64",
+        "scf.yield %quotient, %remainder : i64, i64",
+        "} else {",
+        "%second = arith.subi %tiles_or_one, %one : i64",
+        "%half = arith.shrui %pairs, %second : i64",
+        "%other = arith.andi %pairs, %second : i64",
+        "scf.yield %half, %other : i64, i64",
+        "}",
         "%end = scf.for %tile = %none to %tiles step %one iter_args(%i = %none) -> (i64) : i64 {",
-        "%has_more = arith.cmpi slt, %tile, %with_more : i64",
-        "%one_more = arith.addi %each, %one : i64",
-        "%pairs_here = arith.select %has_more, %one_more, %each : i64",
+        "%has_more = arith.cmpi slt, %tile, %shares#1 : i64",
+        "%one_more = arith.addi %shares#0, %one : i64",
+        "%pairs_here = arith.select %has_more, %one_more, %shares#0 : i64",
         "%even = arith.muli %pairs_here, %two : i64",
         "%rest = arith.subi %m, %i : i64",
         "%count = arith.minsi %rest, %even : i64",
@@ -222,6 +232,10 @@ def panel(unit: VectorUnit, segments: int, tail: bool) -> str:
     moved = {"%add": "%more", "%last": "%whole"}
     if segments == 1:
         lines += [
+            "%all_stay = arith.cmpi sle, %n0, %most : i64",
+            "scf.if %all_stay {",
+            _call("tiles", 1, tail, {}),
+            "} else {",
             "%count = arith.maxsi %n0, %one : i64",
             "%parts = arith.ceildivsi %count, %most : i64",
             "%even = arith.ceildivsi %count, %parts : i64",
@@ -238,6 +252,7 @@ def panel(unit: VectorUnit, segments: int, tail: bool) -> str:
             "%more = arith.ori %add, %later : i1",
             *(["%after = arith.addi %k, %step : i64", *whole] if whole else []),
             _call("tiles", 1, tail, moved | {"%a": "%ak", "%b": "%bk", "%n0": "%here"}),
+            "}",
             "}",
         ]
         return "\n".join([*lines, "return", "}"])
