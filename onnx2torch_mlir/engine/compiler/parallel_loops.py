@@ -20,6 +20,8 @@ SERIAL = "o2m.serial"
 _WORKER = "o2m_worker_index"
 TURN = "o2m_turn"
 """How the names of functions begin (turns.py) that touch nothing but the memory they are given."""
+_NUMBERS_OF_TURN = 256
+"""That they move."""
 SOME_ROWS = "o2m_some_rows_"
 """How the names of functions begin (contraction_rows.py) that write only the rows they are asked for."""
 _RANGE = "_range"
@@ -107,12 +109,17 @@ def _loop_of(kernel: ir.Operation) -> ir.Operation | None:
 
 def _is_harmless(operation: ir.Operation) -> bool:
     """Whether a call may be made by several threads at once."""
-    callee = ir.FlatSymbolRefAttr(operation.attributes["callee"]).value if operation.name == "func.call" else ""
+    callee = _callee(operation)
     return callee == _WORKER or callee.startswith((TURN, SOME_ROWS))
 
 
 def _is_worker(operation: ir.Operation) -> bool:
-    return operation.name == "func.call" and ir.FlatSymbolRefAttr(operation.attributes["callee"]).value == _WORKER
+    return _callee(operation) == _WORKER
+
+
+def _callee(operation: ir.Operation) -> str:
+    """The function that is called; empty for what is no call of one."""
+    return str(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value) if operation.name == "func.call" else ""
 
 
 def _split(module: ir.Module, kernel: ir.Operation, loop: ir.Operation) -> list[ir.Type]:
@@ -218,6 +225,8 @@ def _work(block: ir.Block, known: dict[ir.Value, ir.Value]) -> ir.Value:
 
 def _numbers(operation: ir.Operation) -> int:
     """How many numbers an operation computes, reads or writes."""
+    if _callee(operation).startswith(TURN):
+        return _NUMBERS_OF_TURN
     if not operation.name.startswith(_WORK):
         return 0
     types = [value.type for value in (*operation.operands, *operation.results)]

@@ -5,6 +5,8 @@ A loop that reads numbers far apart to write them side by side, or the other way
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -23,6 +25,8 @@ _WIDTHS = (1, 2, 4, 8)
 """Bytes of the elements that are turned: truth values, numbers, complex ones of two float32."""
 _MOST_ROWS = 16
 """Of a square, so that it stays in registers."""
+_SQUARES_OF_COLUMNS = 4
+"""Beside each other that a thread turns at a time: whole lines of the cache, wherever the result begins."""
 
 
 def replace(module: ir.Module) -> list[ir.Operation]:
@@ -86,32 +90,70 @@ def _side(width: int) -> int:
 
 
 def _write(copy: _Copy) -> ir.Operation:
-    """The loops over outer dims and squares, in the place of the nest."""
+    """The loops over outer dims and squares, in the place of the nest.
+
+    They are shared among threads along the side that is longer, as what makes an image's pixels and what reads them is.
+    """
     lanes = _side(copy.width)
     generic = copy.generic
     with ir.InsertionPoint(generic), generic.location:
         sizes = Sizes(copy)
-        places = [address(value) for value in generic.operands]
-        steps = [[sizes.step(operand, dim) for dim in (*copy.outer, copy.across, copy.along)] for operand in (0, 1)]
-        rows, columns = sizes.count(copy.across), sizes.count(copy.along)
+        squares = _Squares(
+            lanes,
+            f"{TURN}{copy.width}",
+            [address(value) for value in generic.operands],
+            [[sizes.step(operand, dim) for dim in (*copy.outer, copy.across, copy.along)] for operand in (0, 1)],
+            sizes.count(copy.across),
+            sizes.count(copy.along),
+        )
         turns = [_index(sizes.count(dim)) for dim in copy.outer]
-        loop = parallel([*turns, _index(arith.CeilDivSIOp(rows, sizes.number(lanes)).result)])
+        high, long = (copy.fixed_length(dim) for dim in (copy.across, copy.along))
+        by_columns = high is not None and long is not None and long > high
+        count, size = (squares.columns, lanes * _SQUARES_OF_COLUMNS) if by_columns else (squares.rows, lanes)
+        loop = parallel([*turns, _index(arith.CeilDivSIOp(count, sizes.number(size)).result)])
         body = loop.regions[0].blocks[0]
         with ir.InsertionPoint.at_block_terminator(body):
-            *outer, square = (_word(turn) for turn in body.arguments)
-            first = _before_the_end(arith.MulIOp(square, sizes.number(lanes)).result, rows, lanes)
-            here = [_moved(place, [*outer, first], step) for place, step in zip(places, steps, strict=True)]
-            height = arith.SubIOp(rows, first).result
-            inner = scf.ForOp(index(0), _index(columns), index(lanes))
-            with ir.InsertionPoint(inner.body):
-                column = _before_the_end(_word(inner.induction_variable), columns, lanes)
-                source, target = (_moved(place, [column], step[-1:]) for place, step in zip(here, steps, strict=True))
-                width = arith.SubIOp(columns, column).result
-                given = [target, source, height, width, steps[1][-2], steps[0][-1]]
-                func.CallOp([], ir.FlatSymbolRefAttr.get(f"{TURN}{copy.width}"), given)
-                scf.YieldOp([])
+            *outer, part = (_word(turn) for turn in body.arguments)
+            first = arith.MulIOp(part, sizes.number(size)).result
+            if by_columns:
+                behind = _index(arith.MinSIOp(arith.AddIOp(first, sizes.number(size)).result, count).result)
+                with _loop(index(0), _index(squares.rows), lanes) as row, _loop(_index(first), behind, lanes) as column:
+                    squares.turn(outer, row, column)
+            else:
+                with _loop(index(0), _index(squares.columns), lanes) as column:
+                    squares.turn(outer, first, column)
     generic.erase()
     return loop
+
+
+@dataclass(frozen=True)
+class _Squares:
+    """What is turned: the pointers to what is copied and to the result, their steps in bytes, and how many rows and columns."""
+
+    lanes: int
+    function: str
+    places: list[ir.Value]
+    steps: list[list[ir.Value]]
+    rows: ir.Value
+    columns: ir.Value
+
+    def turn(self, outer: list[ir.Value], row: ir.Value, column: ir.Value) -> None:
+        """A call at the insertion point for the square that begins at this row and column."""
+        row, column = (_before_the_end(at, of, self.lanes) for at, of in ((row, self.rows), (column, self.columns)))
+        source, target = (_moved(place, [*outer, row], step) for place, step in zip(self.places, self.steps, strict=True))
+        source, target = (_moved(place, [column], step[-1:]) for place, step in zip((source, target), self.steps, strict=True))
+        height, width = arith.SubIOp(self.rows, row).result, arith.SubIOp(self.columns, column).result
+        given = [target, source, height, width, self.steps[1][-2], self.steps[0][-1]]
+        func.CallOp([], ir.FlatSymbolRefAttr.get(self.function), given)
+
+
+@contextmanager
+def _loop(first: ir.Value, behind: ir.Value, step: int) -> Iterator[ir.Value]:
+    """A loop at the insertion point; inside of it the place, as a word."""
+    loop = scf.ForOp(first, behind, index(step))
+    with ir.InsertionPoint(loop.body):
+        yield _word(loop.induction_variable)
+        scf.YieldOp([])
 
 
 def _before_the_end(place: ir.Value, count: ir.Value, lanes: int) -> ir.Value:
