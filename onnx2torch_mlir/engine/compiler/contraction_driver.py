@@ -169,7 +169,11 @@ class _Contract:
                 f"%for_each = arith.constant {_COLUMNS_FOR_EACH} : i64",
                 "%for_all = arith.muli %threads, %for_each : i64",
                 "%many_columns = arith.cmpi sge, %wide, %for_all : i64",
-                "%may_share = arith.ori %many_columns, %several : i1",
+                # Where all threads have as many, none waits for columns that another packs.
+                "%over = arith.remui %wide, %threads : i64",
+                "%as_many = arith.cmpi eq, %over, %none : i64",
+                "%may_share_columns = arith.ori %many_columns, %as_many : i1",
+                "%may_share = arith.ori %may_share_columns, %several : i1",
                 "%yes = arith.constant true",
                 "%far_columns = arith.xori %by_rows, %yes : i1",
                 "%by_columns = arith.andi %may_share, %far_columns : i1",
