@@ -31,8 +31,9 @@ EPOCH, OWNER, GATE, COUNT, GRAIN, FUNCTION, ARGUMENTS, LIMIT, SHARE, SLEEPERS, S
 )
 POOL_BYTES = 8 * (TAKEN + 8 * MOST_SHARES)
 """Words of a pool, in lines of 64 bytes by who writes them: the number of jobs so far; 1 while a job is under way; how many
-workers are inside of it, and `OPEN` if more may join; the job; those that sleep; 1 when the pool ends; a pthread_mutex_t and a
-pthread_cond_t; a line for each share, how many of its items are taken. See `onnx2torch_mlir.engine.compiler.pool_code`."""
+workers are inside of it, and `OPEN` if more may join; the job, whose grain is negative where items go from the last to the
+first; those that sleep; 1 when the pool ends; a pthread_mutex_t and a pthread_cond_t; a line for each share, how many of its
+items are taken. See `onnx2torch_mlir.engine.compiler.pool_code`."""
 
 OPEN = 1 << 32
 

@@ -32,6 +32,10 @@ def parts_of_rows(rows: int, packed_bytes: int | None) -> set[int]:
     return flat | tall
 
 
+FLAGS = (("%add", "i1"), ("%back", "i1"))
+"""Whether sums are added to what is there, and whether blocks are walked from the last to the first (walking_back.py)."""
+
+
 class Blocks:
     """The functions of blocks of one batch, for one kind."""
 
@@ -51,7 +55,7 @@ class Blocks:
         """What blocks of one batch are computed from: names and types."""
         pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", *self.header)]
         sizes = words(["ms", "n", *self.row_sizes, *self.segments, "batch"])
-        return [*pointers, ("%add", "i1"), *sizes, *self.to_tail]
+        return [*pointers, *FLAGS, *sizes, *self.to_tail]
 
     def arguments_of_columns(self) -> list[tuple[str, str]]:
         """What blocks of columns are packed and computed from: the same, how columns lie in memory, and where they go."""
@@ -115,7 +119,11 @@ class Blocks:
             "%inner_count = arith.select %by_rows, %wide, %high : i64",
             "%before = arith.muli %batch, %ms : i64",
             "%no_row = arith.constant -1 : i64",
-            "%last_row = scf.for %t = %begin to %end step %one iter_args(%known = %no_row) -> (i64) : i64 {",
+            "%both_ends = arith.addi %begin, %end : i64",
+            "%mirror = arith.subi %both_ends, %one : i64",
+            "%last_row = scf.for %turn = %begin to %end step %one iter_args(%known = %no_row) -> (i64) : i64 {",
+            "%mirrored = arith.subi %mirror, %turn : i64",
+            "%t = arith.select %back, %mirrored, %turn : i64",
             "%outer = arith.divui %t, %inner_count : i64",
             "%inner = arith.remui %t, %inner_count : i64",
             "%across = arith.select %by_rows, %inner, %outer : i64",
@@ -163,8 +171,8 @@ class Blocks:
                 "%last = arith.minsi %behind, %panels : i64",
                 # As if the columns before were there too.
                 "%gone = arith.muli %first, %far : i64",
-                "%back = arith.subi %none, %gone : i64",
-                "%there = llvm.getelementptr %own[%back] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+                "%less = arith.subi %none, %gone : i64",
+                "%there = llvm.getelementptr %own[%less] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
                 f"func.call @{column_packing.part_name(self.kind.unpacked)}({', '.join(given)}) : ({', '.join(types)}) -> ()",
                 "%low = arith.muli %j, %high : i64",
                 "%top = arith.muli %after, %high : i64",

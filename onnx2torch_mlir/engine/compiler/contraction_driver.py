@@ -18,7 +18,7 @@ from onnx2torch_mlir.engine.compiler import (
     threads,
 )
 from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, moved_by_batch, product, words
-from onnx2torch_mlir.engine.compiler.contraction_blocks import Blocks, call_all, call_range
+from onnx2torch_mlir.engine.compiler.contraction_blocks import FLAGS, Blocks, call_all, call_range
 from onnx2torch_mlir.engine.compiler.contraction_kinds import Kind
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
@@ -79,7 +79,8 @@ class _Contract:
     def text(self) -> str:
         """All of them."""
         of = self._of
-        texts = [of.blocks(self._blocks), threads.spread(self._blocks, [t for _, t in of.arguments()])]
+        back = of.arguments().index(FLAGS[1])
+        texts = [of.blocks(self._blocks), threads.spread(self._blocks, [t for _, t in of.arguments()], back=back)]
         if not self._kind.packed:
             texts.append(of.columns(self._columns, self._blocks))
             texts.append(threads.spread(self._columns, [t for _, t in of.arguments_of_columns()]))
@@ -93,7 +94,7 @@ class _Contract:
         pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", *of.header)]
         sizes = words(["ms", *of.column_sizes, *of.row_sizes, *of.segments, *self._batch_sizes])
         extra = [] if self._kind.packed else [("%packed", "!llvm.ptr"), ("%by_columns", "i1")]
-        return [*pointers, ("%add", "i1"), *sizes, *of.to_tail, *extra]
+        return [*pointers, *FLAGS, *sizes, *of.to_tail, *extra]
 
     def _batches_function(self) -> str:
         """Batches ``begin`` to ``end``, each one's columns packed before if they are not yet."""
@@ -135,8 +136,8 @@ class _Contract:
         kind = self._kind
         arguments = [*words(kind.arguments()), *self._of.to_tail]
         lines = [
-            f"func.func private @{kind.name}(%ctx: !llvm.ptr, %a: !llvm.ptr, %b: !llvm.ptr, %c: !llvm.ptr, %add: i1,"
-            f" {declared(arguments)}) {{",
+            f"func.func private @{kind.name}(%ctx: !llvm.ptr, %a: !llvm.ptr, %b: !llvm.ptr, %c: !llvm.ptr,"
+            f" {declared([*FLAGS, *arguments])}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
             "%threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64",

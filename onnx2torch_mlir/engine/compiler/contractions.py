@@ -22,6 +22,7 @@ from onnx2torch_mlir.engine.compiler import (
     runtime,
     tail_calls,
     threads,
+    walking_back,
     winograd,
     winograd_code,
 )
@@ -194,10 +195,11 @@ def _emit(
         words += [sizes.count_of(group), sizes.step(found.left, group[-1])]
     for dim in found.segments[:unpacked]:
         words += [sizes.count(dim), sizes.step(found.right, dim)]
-    flag = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
+    add = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
+    back = walking_back.says(found.generic)
     left = address(found.value(found.left))
     out = left if tail is not None else address(found.value(2))
-    given = [program.weights.context, left, right, out, flag, *words]
+    given = [program.weights.context, left, right, out, add, back, *words]
     with tail_calls.handed_on(tail, program.tails, _widths(found, codes=codes)) as told:
         func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *told])
 

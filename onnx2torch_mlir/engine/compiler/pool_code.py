@@ -75,7 +75,10 @@ _TAKE = f"""
     {_word("sharep", SHARE)}
     {_word("all", TAKEN)}
     %count = llvm.load %countp : !llvm.ptr -> i64
-    %grain = llvm.load %grainp : !llvm.ptr -> i64
+    %step = llvm.load %grainp : !llvm.ptr -> i64
+    %forth = arith.subi %none, %step : i64
+    %grain = arith.maxsi %step, %forth : i64
+    %back = arith.cmpi slt, %step, %none : i64
     %function = llvm.load %functionp : !llvm.ptr -> !llvm.ptr
     %arguments = llvm.load %argumentsp : !llvm.ptr -> !llvm.ptr
     %share = llvm.load %sharep : !llvm.ptr -> i64
@@ -106,7 +109,13 @@ _TAKE = f"""
       ^bb0(%begin: i64):
         %behind = arith.addi %begin, %grain : i64
         %end = arith.minsi %behind, %high : i64
-        llvm.call %function(%arguments, %begin, %end, %worker) : !llvm.ptr, (!llvm.ptr, i64, i64, i64) -> ()
+        // From the last to the first: as far from the end of the share as the others are from its beginning.
+        %ends = arith.addi %low, %high : i64
+        %begin_back = arith.subi %ends, %end : i64
+        %end_back = arith.subi %ends, %begin : i64
+        %from = arith.select %back, %begin_back, %begin : i64
+        %until = arith.select %back, %end_back, %end : i64
+        llvm.call %function(%arguments, %from, %until, %worker) : !llvm.ptr, (!llvm.ptr, i64, i64, i64) -> ()
         scf.yield
       }}
     }}
@@ -169,7 +178,9 @@ _CALLER = f"""
       {_word("sleepersp", SLEEPERS)}
       %most = llvm.mlir.constant({MOST_SHARES} : i64) : i64
       %line = llvm.mlir.constant(8 : i64) : i64
-      %parts = arith.ceildivsi %count, %grain : i64
+      %back = arith.subi %none, %grain : i64
+      %items = arith.maxsi %grain, %back : i64
+      %parts = arith.ceildivsi %count, %items : i64
       %each = arith.minsi %threads, %parts : i64
       %wanted = arith.minsi %each, %most : i64
       %share = arith.ceildivsi %count, %wanted : i64

@@ -20,12 +20,13 @@ def spread_name(name: str) -> str:
     return f"{name}_on_all"
 
 
-def spread(name: str, types: Sequence[str]) -> str:
+def spread(name: str, types: Sequence[str], back: int | None = None) -> str:
     """Two functions for @``name``(arguments of ``types``, begin, end, worker), which handles a range of items.
 
     @``spread_name``(context, count, work of one item, arguments) handles all ``count`` items. Arguments are pointers and
     scalars of at most 8 bytes. Ranges must not depend on each other; a ``worker`` is below the context's number of threads,
-    and no two ranges are handled by the same one at a time.
+    and no two ranges are handled by the same one at a time. ``back``: which of the arguments, if any, says that ranges are
+    taken from the last to the first.
     """
     given = [f"%a{i}" for i in range(len(types))]
     arguments = declared(list(zip(given, types, strict=True)))
@@ -34,6 +35,10 @@ def spread(name: str, types: Sequence[str]) -> str:
     loads = [line for i, type_ in enumerate(types) for line in _load(i, type_)]
     stores = [line for i, type_ in enumerate(types) for line in _store(i, type_)]
     newline = "\n"
+    order, step = list[str](), "%grain"
+    if back is not None:
+        step = "%step"
+        order = ["%less = arith.subi %none, %grain : i64", f"{step} = arith.select {given[back]}, %less, %grain : i64"]
     return f"""
   func.func private @{task_name(name)}(%words: !llvm.ptr, %begin: i64, %end: i64, %worker: i64) {{
     {newline.join([*places, *loads])}
@@ -49,10 +54,10 @@ def spread(name: str, types: Sequence[str]) -> str:
     }} else {{
       %size = arith.constant {max(len(types), 1)} : i64
       %words = llvm.alloca %size x i64 : (i64) -> !llvm.ptr
-      {newline.join([*places, *stores])}
+      {newline.join([*places, *stores, *order])}
       %value = func.constant @{task_name(name)} : (!llvm.ptr, i64, i64, i64) -> ()
       %task = builtin.unrealized_conversion_cast %value : (!llvm.ptr, i64, i64, i64) -> () to !llvm.ptr
-      func.call @o2m_parallel(%ctx, %count, %grain, %task, %words) : (!llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr) -> ()
+      func.call @o2m_parallel(%ctx, %count, {step}, %task, %words) : (!llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr) -> ()
     }}
     return
   }}"""
