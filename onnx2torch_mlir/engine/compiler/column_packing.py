@@ -231,26 +231,30 @@ def _transposed(unit: VectorUnit, turn: list[str], count: str) -> list[str]:
         "%squares = arith.select %turns, %whole, %none : i64",
         "scf.for %k = %none to %squares step %lanes : i64 {",
         *turn,
+        # A square at a time, for LLVM takes long to compile one.
+        "scf.for %half = %none to %width step %lanes : i64 {",
+        "%fh = arith.muli %half, %ns : i64",
+        "%bh = llvm.getelementptr %bk[%fh] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "%th = llvm.getelementptr %tk[%half] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
     ]
-    for half in range(2):
-        names = []
-        for i in range(lanes):
-            column = half * lanes + i
-            lines += [
-                f"%n{column}c = arith.constant {column} : i64",
-                f"%n{column}f = arith.muli %n{column}c, %ns : i64",
-                f"%n{column}p = llvm.getelementptr %bk[%n{column}f] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-                f"%n{column}v = llvm.load %n{column}p {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
-            ]
-            names.append(f"%n{column}v")
-        turns, names = turned(f"z{half}", names, lanes)
-        lines += turns
-        for i in range(lanes):
-            lines += [
-                f"%w{half}_{i} = llvm.getelementptr %tk[{i * unit.columns + half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
-                f"llvm.store {names[i]}, %w{half}_{i} {{alignment = 4 : i64}} : {vector}, !llvm.ptr",
-            ]
+    names = []
+    for i in range(lanes):
+        lines += [
+            f"%n{i}c = arith.constant {i} : i64",
+            f"%n{i}f = arith.muli %n{i}c, %ns : i64",
+            f"%n{i}p = llvm.getelementptr %bh[%n{i}f] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+            f"%n{i}v = llvm.load %n{i}p {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
+        ]
+        names.append(f"%n{i}v")
+    turns, names = turned("z", names, lanes)
+    lines += turns
+    for i in range(lanes):
+        lines += [
+            f"%w{i} = llvm.getelementptr %th[{i * unit.columns}] : (!llvm.ptr) -> !llvm.ptr, f32",
+            f"llvm.store {names[i]}, %w{i} {{alignment = 4 : i64}} : {vector}, !llvm.ptr",
+        ]
     lines += [
+        "}",
         "}",
         f"scf.for %k = %squares to {count} step %one : i64 {{",
         *turn,

@@ -50,7 +50,7 @@ def handed_on(found: Found | None, tails: Tails, widths: list[int]) -> Iterator[
     name = _function(found, tails, widths, given, (result, free))
     # What is called in a loop, or by several threads, needs words of its own each time.
     stack = llvm.StackSaveOp(pointer()).result
-    words = _stored([value for value in given if not isinstance(value, int)])
+    words = _stored([value_of(value) for value in given if not _is_known(value)])
     yield [_pointer_to(name), out, words]
     llvm.StackRestoreOp(stack)
 
@@ -58,8 +58,9 @@ def handed_on(found: Found | None, tails: Tails, widths: list[int]) -> Iterator[
 def _function(found: Found, tails: Tails, widths: list[int], given: list[Known], places: tuple[int, list[ir.Value]]) -> str:
     """The name of the tail's function, of which there is one for all that are alike.
 
-    ``given``: values that become its words, and numbers, which it knows: it divides by some of them. ``places``: before which
-    of these the result's pointer belongs, and the last of the values.
+    ``given``: what becomes its words. Of numbers it knows 0 and 1 only, so that layers of other sizes have the same function;
+    to divide by one that is not known takes about as long as a step of a tile. ``places``: before which of these the result's
+    pointer belongs, and the last of the values.
     """
     result, free = places
     with ir.Location.unknown():
@@ -67,9 +68,9 @@ def _function(found: Found, tails: Tails, widths: list[int], given: list[Known],
         block = kernel.add_entry_block()
         with ir.InsertionPoint(block):
             arguments = list(block.arguments)
-            types = [value.type for value in given if not isinstance(value, int)]
+            types = [_word() if isinstance(value, int) else value.type for value in given if not _is_known(value)]
             words = iter(_loaded(arguments[_WORDS], types))
-            told = [value_of(value) if isinstance(value, int) else next(words) for value in given]
+            told = [value_of(value) if _is_known(value) else next(words) for value in given]
             told.insert(result, arguments[_OUT])
             write_body(found, arguments[:_OUT], told, free, widths)
             func.ReturnOp([])
@@ -82,6 +83,11 @@ def _function(found: Found, tails: Tails, widths: list[int], given: list[Known],
     kernel.attributes["sym_name"] = ir.StringAttr.get(name)
     tails.exclusive[name] = [_SUMS, _OUT]
     return name
+
+
+def _is_known(value: Known) -> bool:
+    """Whether the tail's function knows the number itself."""
+    return isinstance(value, int) and value in (0, 1)
 
 
 def _stored(values: list[ir.Value]) -> ir.Value:
