@@ -23,7 +23,10 @@ from onnx2torch_mlir.isolation import frames
 
 
 def main(ahead: str = "") -> None:
-    """Serve tasks from standard input until it closes; the module ``ahead`` is imported before the first comes."""
+    """Serve tasks from standard input until it closes; the module ``ahead`` is imported before the first comes.
+
+    Where none has come by then, what the module has for that, ``prepare()``, is called.
+    """
     # Native code prints to standard output when it likes; the replies need a pipe of their own.
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -38,7 +41,9 @@ def main(ahead: str = "") -> None:
     if ahead:
         # What fails here fails again where a task is to be answered.
         with contextlib.suppress(Exception):
-            importlib.import_module(ahead)
+            module = importlib.import_module(ahead)
+            if tasks.empty() and hasattr(module, "prepare"):
+                module.prepare()
     while True:
         frames.write(replies, _run(tasks.get()))
         give_back()

@@ -12,9 +12,10 @@ from torch_mlir import ir
 
 from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine import objects
-from onnx2torch_mlir.engine.compiler import code_parts, elf_objects, object_code
+from onnx2torch_mlir.engine.compiler import code_parts, elf_objects, object_code, passes
 from onnx2torch_mlir.engine.compiler.task import build
-from onnx2torch_mlir.engine.compiler.walks import functions, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol
+from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.layout import Packing
 from onnx2torch_mlir.engine.options import Options
 from tests.engine import programs
@@ -47,6 +48,24 @@ llvm.func @entry(%x: i64) -> i64 {
   llvm.return %y : i64
 }
 """
+
+
+def generated(text):
+    with ir.Context(), ir.Location.unknown(), WrittenCode(3) as written:
+        return object_code.generate(ir.Module.parse(text), "entry", written)
+
+
+def linked(compiler, code, folder):
+    """A library of the object and of ``outside``, which adds 1."""
+    (folder / "module.o").write_bytes(code)
+    (folder / "outside.c").write_text("long outside(long x) { return x + 1; }")
+    library = folder / "library.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, folder / "outside.c", folder / "module.o"], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def seen_from_outside(code):
+    return {name for name, position, section in objects._symbols(code) if section and code[position + 4] >> 4}
 
 
 def bodies(module):
@@ -107,16 +126,13 @@ def test_parts_find_each_other(count, threads, monkeypatch):
 def test_nothing_of_the_parts_is_seen_from_outside(monkeypatch):
     monkeypatch.setattr(code_parts, "_WORTH", 1)
     monkeypatch.setattr(code_parts, "number_of_parts", lambda: 3)
-    with ir.Context(), ir.Location.unknown():
-        code = object_code.generate(ir.Module.parse(MODULE), 3, "entry")
+    code = generated(MODULE)
     assert objects.undefined_symbols(code) == ["outside"]
-    seen = {name for name, position, section in objects._symbols(code) if section and code[position + 4] >> 4}
-    assert seen == {f"{wrapper}{name}" for name in ("entry", "o2m_offered") for wrapper in ("", "_mlir_")}
+    assert seen_from_outside(code) == {f"{wrapper}{name}" for name in ("entry", "o2m_offered") for wrapper in ("", "_mlir_")}
 
 
 def test_what_two_objects_define_is_refused():
-    with ir.Context(), ir.Location.unknown():
-        code = object_code.generate(ir.Module.parse("llvm.func @entry() { llvm.return }"), 3, "entry")
+    code = generated("llvm.func @entry() { llvm.return }")
     with pytest.raises(ValueError, match="is defined twice"):
         elf_objects.joined([code, code], [])
 
@@ -128,11 +144,60 @@ def test_a_tool_reads_what_is_joined(tmp_path, monkeypatch):
         pytest.skip("there is no C compiler")
     monkeypatch.setattr(code_parts, "_WORTH", 1)
     monkeypatch.setattr(code_parts, "number_of_parts", lambda: 3)
-    with ir.Context(), ir.Location.unknown():
-        (tmp_path / "module.o").write_bytes(object_code.generate(ir.Module.parse(MODULE), 3, "entry"))
-    (tmp_path / "outside.c").write_text("long outside(long x) { return x + 1; }")
-    library = tmp_path / "library.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "outside.c", tmp_path / "module.o"], check=True)
-    entry = ctypes.CDLL(str(library)).entry
-    entry.restype, entry.argtypes = ctypes.c_int64, [ctypes.c_int64]
-    assert entry(40) == 7
+    assert linked(compiler, generated(MODULE), tmp_path).entry(40) == 7
+
+
+WRITTEN = """
+func.func private @outside(i64) -> i64
+func.func private @o2m_twice(%x: i64) -> i64 {
+  %y = arith.addi %x, %x : i64
+  return %y : i64
+}
+"""
+OFFERED = """
+func.func @offered(%x: i64) -> i64 {
+  %y = func.call @o2m_twice(%x) : (i64) -> i64
+  %z = func.call @outside(%y) : (i64) -> i64
+  return %z : i64
+}
+"""
+FOUR_TIMES = """
+func.func private @o2m_four_times(%x: i64) -> i64 {
+  %y = func.call @o2m_twice(%x) : (i64) -> i64
+  %z = func.call @o2m_twice(%y) : (i64) -> i64
+  return %z : i64
+}
+"""
+CALLER = """
+func.func private @o2m_twice(i64) -> i64
+func.func private @o2m_four_times(i64) -> i64
+func.func @entry(%x: i64) -> i64 {
+  %y = func.call @o2m_four_times(%x) : (i64) -> i64
+  %z = func.call @o2m_twice(%y) : (i64) -> i64
+  return %z : i64
+}
+"""
+
+
+@pytest.mark.parametrize("processors", [1, 2, 3])
+def test_what_is_written_as_text_is_there_once(processors, tmp_path, monkeypatch):
+    """Two texts have the same function, one of them offers another to the outside; compiled beside the module or in it."""
+    monkeypatch.setattr(code_parts, "_WORTH", 1)
+    monkeypatch.setattr(code_parts, "number_of_parts", lambda: processors)
+    with ir.Context(), ir.Location.unknown(), WrittenCode(3) as written:
+        module = ir.Module.create()
+        written.add(module, WRITTEN + OFFERED)
+        written.add(module, WRITTEN + FOUR_TIMES)
+        append(module, CALLER)
+        for function in functions(module):
+            if symbol(function).startswith("o2m_"):
+                function.attributes["llvm.linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
+        passes.run(module, "conversion", passes.LLVM, passes.Diagnostics())
+        assert written.names == ({"o2m_twice", "o2m_four_times", "offered"} if processors > 1 else set())
+        code = object_code.generate(module, "entry", written)
+    assert objects.undefined_symbols(code) == ["outside"]
+    assert seen_from_outside(code) == {f"{wrapper}{name}" for name in ("entry", "offered") for wrapper in ("", "_mlir_")}
+    compiler = shutil.which("cc")
+    if compiler is not None:
+        library = linked(compiler, code, tmp_path)
+        assert (library.entry(3), library.offered(3)) == (24, 7)

@@ -12,6 +12,7 @@ pytest.importorskip("torch_mlir")
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler import kernels, rows, task
+from onnx2torch_mlir.engine.compiler.walks import named
 
 MODELS = {
     "softmax": ("y = Softmax<axis = -1>(x)", 3),
@@ -100,7 +101,7 @@ def loops_of(name, monkeypatch):
     seen = []
 
     def outline(module, loops=()):
-        after = sum(o.name == "linalg.generic" for f in module.body.operations for o in rows.nested(f.operation))
+        after = len(named(module.operation, "linalg.generic"))
         seen.append((after, [loop.get_asm(use_local_scope=True) for loop in loops]))
         return original(module, loops)
 

@@ -5,7 +5,8 @@ import pytest
 
 pytest.importorskip("torch_mlir")
 
-from onnx2torch_mlir.engine.compiler import task, window_channels, windows
+from onnx2torch_mlir.engine.compiler import task, window_channels
+from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.options import Options
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
@@ -69,14 +70,14 @@ def functions_of(net, out, monkeypatch):
     """The texts of the functions of a network's windows."""
     texts = []
 
-    def append(module, text, real=windows.append):
+    def add(written, module, text, real=WrittenCode.add):
         texts.append(text)
-        real(module, text)
+        real(written, module, text)
 
-    monkeypatch.setattr(windows, "append", append)
+    monkeypatch.setattr(WrittenCode, "add", add)
     lowered = convert(read(net.model(out))).lowered
     task.build(lowered.bytecode, Options(inputs=len(lowered.inputs)))
-    return texts
+    return [text for text in texts if "o2m_window_" in text]
 
 
 def test_each_element_of_a_line_is_read_once(monkeypatch):

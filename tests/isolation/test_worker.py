@@ -141,3 +141,19 @@ def test_what_cannot_be_loaded_ahead_is_told_of_the_task(worker):
     with pytest.raises(ModuleNotFoundError):
         worker.call("no_such_module:anything")
     assert worker.call("tasks:pid") == worker.pid
+
+
+def test_a_worker_prepares_itself_while_no_task_has_come(worker, monkeypatch, tmp_path):
+    place = tmp_path / "prepared"
+    monkeypatch.setenv("TASKS_PREPARED", str(place))
+    worker.start("tasks:pid")
+    deadline = time.monotonic() + 60
+    while not (place.exists() and place.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert place.read_text() == str(worker.pid) == str(worker.call("tasks:pid"))
+
+
+def test_a_worker_that_is_not_started_ahead_prepares_nothing(worker, monkeypatch, tmp_path):
+    monkeypatch.setenv("TASKS_PREPARED", str(tmp_path / "prepared"))
+    assert worker.call("tasks:pid") == worker.pid
+    assert not (tmp_path / "prepared").exists()

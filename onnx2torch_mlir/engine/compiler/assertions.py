@@ -12,7 +12,7 @@ def replace_assertions(module: ir.Module, context: ir.Value) -> list[str]:
     """Replace each ``cf.assert`` by a call of the failure routine; returns the messages by number."""
     messages: list[str] = []
     (main,) = functions(module)
-    for operation in list(nested(main)):
+    for operation in nested(main):
         if operation.name != "cf.assert":
             continue
         with ir.InsertionPoint(operation), operation.location:

@@ -6,6 +6,7 @@ One block of rows after the other goes through all three (attention_code.py), so
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -70,12 +71,12 @@ def in_order(operations: list[ir.Operation]) -> list[ir.Operation]:
     return sorted(dict.fromkeys(operations), key=functools.cmp_to_key(follows))
 
 
-def find(scores: Contraction, is_plain: Callable[[Contraction], bool]) -> Found | None:
+def find(scores: Contraction, is_plain: Callable[[Contraction], bool], order: Order) -> Found | None:
     """The attention that begins with ``scores``; both sums have to be plain (columns that are not packed once)."""
     fill = fill_before(scores.generic)
     if fill is None or scores.column is None or not is_plain(scores) or _has_few_rows(scores):
         return None
-    chain = _chain(scores)
+    chain = _chain(scores, order)
     if chain is None or not is_plain(chain.products):
         return None
     last = fill_before(chain.products.generic)
@@ -112,11 +113,11 @@ class _Chain:
     others: list[ir.Operation]
 
 
-def _chain(scores: Contraction) -> _Chain | None:
+def _chain(scores: Contraction, order: Order) -> _Chain | None:
     written = {root_of(scores.value(2))}
     between: list[ir.Operation] = []
     others: list[ir.Operation] = []
-    for operation in _after(scores.generic):
+    for operation in order.after(scores.generic):
         if operation.name not in ("linalg.generic", "memref.copy"):
             if not is_harmless(operation):
                 return None
@@ -136,13 +137,19 @@ def _chain(scores: Contraction) -> _Chain | None:
     return None
 
 
-def _after(operation: ir.Operation) -> Iterator[ir.Operation]:
-    """What follows in the block."""
-    begun = False
-    for view in block_of(operation).operations:
-        if begun:
-            yield view.operation
-        begun = begun or view.operation == operation
+class Order:
+    """What follows operations, while their blocks do not change."""
+
+    def __init__(self) -> None:
+        self._places: dict[ir.Operation, tuple[list[ir.Operation], int]] = {}
+
+    def after(self, operation: ir.Operation) -> Iterator[ir.Operation]:
+        """What follows in the block."""
+        if operation not in self._places:
+            block = [view.operation for view in block_of(operation).operations]
+            self._places |= {each: (block, place) for place, each in enumerate(block)}
+        block, place = self._places[operation]
+        return itertools.islice(block, place + 1, None)
 
 
 def _fills(chain: _Chain, members: set[ir.Operation]) -> list[ir.Operation]:

@@ -19,7 +19,7 @@ _OWN = "o2m.padded"
 def fill_borders(module: ir.Module) -> None:
     """Replace every ``tensor.pad`` of @main with one value by the filled slabs around what is padded."""
     (main,) = functions(module)
-    for number, operation in enumerate(list(nested(main))):
+    for number, operation in enumerate(nested(main)):
         if operation.name == "tensor.pad" and value_around(operation) is not None:
             _replace(operation, number)
 

@@ -21,7 +21,7 @@ from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 def carry(module: ir.Module) -> None:
     """Choose the order of every value of @main (linalg on tensors) and have the operations read and write it."""
     (main,) = functions(module)
-    operations = list(nested(main))
+    operations = nested(main)
     found = orders_around_convolutions(operations)
     if not found:
         return

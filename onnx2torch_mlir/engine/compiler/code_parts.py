@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -40,17 +41,19 @@ def number_of_parts() -> int:
     return min(_MOST, len(os.sched_getaffinity(0))) if sys.platform == "linux" else 1
 
 
-def split(module: ir.Module, most: int) -> list[Part]:
+def split(module: ir.Module, most: int, elsewhere: Collection[str] = (), *, exported: bool = False) -> list[Part]:
     """At most so many parts, of about the same work each. The first is ``module`` without what has gone to the others, which
-    have a context of their own each; what nobody calls is in none."""
+    have a context of their own each; what nobody calls is in none.
+
+    ``elsewhere``: functions without a body here that come with other objects. If ``exported``, such objects may call all.
+    """
     own = {symbol(view.operation): view.operation for view in module.body.operations if view.operation.name == "llvm.func"}
     bodies = {name: function for name, function in own.items() if len(function.regions[0].blocks)}
-    inside = {name: list(nested(function)) for name, function in bodies.items()}
+    inside = {name: nested(function) for name, function in bodies.items()}
     works = {name: len(inside[name]) + _BLOCK * len(function.regions[0].blocks) for name, function in bodies.items()}
-    count = min(most, sum(works.values()) // _WORTH)
-    if count < 2:
-        return [Part(module, [], [])]
     called = {name: _symbols_in(operations) for name, operations in inside.items()}
+    foreign = set(elsewhere) - bodies.keys()
+    count = max(min(most, sum(works.values()) // _WORTH), 1)
     moving = [name for name in bodies if name.startswith(_MOVES) and _is_internal(bodies[name]) and called[name] <= set(own)]
     loads = [sum(work for name, work in works.items() if name not in moving)] + [0] * (count - 1)
     place = dict.fromkeys(bodies, 0)
@@ -60,7 +63,7 @@ def split(module: ir.Module, most: int) -> list[Part]:
     across = [{callee for name in bodies if place[name] == part for callee in called[name]} for part in range(count)]
     # What no part has comes from outside; module 0 has its declarations.
     needed = [sorted(name for name in names if place.get(name, 0) != part) for part, names in enumerate(across)]
-    shared = sorted({name for names in needed for name in names if name in bodies})
+    shared = sorted(bodies if exported else {name for names in needed for name in names if name in bodies})
     for name in shared:
         bodies[name].attributes["linkage"] = _external()
     modules = [module, *(ir.Module.create() for _ in range(count - 1))]
@@ -72,8 +75,9 @@ def split(module: ir.Module, most: int) -> list[Part]:
             function.detach_from_parent()
             modules[place[name]].body.append(function)
     offered = [[name for name in shared if place[name] == part] for part in range(count)]
+    missing = [sorted({name for name in needed[part] if name in bodies} | across[part] & foreign) for part in range(count)]
     return [
-        Part(_in_own_context(made) if part else made, [name for name in needed[part] if name in bodies], offered[part])
+        Part(_in_own_context(made) if part else made, missing[part], offered[part])
         for part, made in enumerate(modules)
         if offered[part] or not part
     ]

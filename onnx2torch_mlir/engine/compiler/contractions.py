@@ -33,7 +33,8 @@ from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
 from onnx2torch_mlir.engine.compiler.needed_tiles import NeededTiles
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import append, functions, nested, symbol
+from onnx2torch_mlir.engine.compiler.walks import functions, named, symbol
+from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.layout import Packing
 
 _BYTES = 4
@@ -61,7 +62,13 @@ class _Program:
 
 
 def replace(
-    module: ir.Module, weights: Weights, tails: contraction_tails.Tails, *, with_winograd: bool, with_attention: bool
+    module: ir.Module,
+    weights: Weights,
+    tails: contraction_tails.Tails,
+    written: WrittenCode,
+    *,
+    with_winograd: bool,
+    with_attention: bool,
 ) -> list[ir.Operation]:
     """Let every contraction of @main call the driver; the functions of tails are added to ``tails``.
 
@@ -76,12 +83,12 @@ def replace(
         found = match(program.nests.pop(0))
         if found is not None:
             _call(found, program)
-    _append(module, program)
+    _append(module, program, written)
     return loops
 
 
 def _generics(main: ir.Operation) -> list[ir.Operation]:
-    return [operation for operation in nested(main) if operation.name == "linalg.generic"]
+    return named(main, "linalg.generic")
 
 
 def _replace_attention(main: ir.Operation, program: _Program) -> list[ir.Operation]:
@@ -89,8 +96,9 @@ def _replace_attention(main: ir.Operation, program: _Program) -> list[ir.Operati
     loops: list[ir.Operation] = []
     every: list[attention.Found] = []
     taken: set[ir.Operation] = set()
+    order = attention.Order()
     for scores in map(match, _generics(main)):
-        found = None if scores is None else attention.find(scores, lambda each: _packing(each, program) is None)
+        found = None if scores is None else attention.find(scores, lambda each: _packing(each, program) is None, order)
         if found is not None and not taken & set(found.members):
             taken |= set(found.members)
             every.append(found)
@@ -104,7 +112,7 @@ def _replace_attention(main: ir.Operation, program: _Program) -> list[ir.Operati
     return loops
 
 
-def _append(module: ir.Module, program: _Program) -> None:
+def _append(module: ir.Module, program: _Program, written: WrittenCode) -> None:
     """The functions that are called."""
     if not program.kinds and not program.of_rows:
         return
@@ -115,7 +123,7 @@ def _append(module: ir.Module, program: _Program) -> None:
     texts.append(contraction_driver.functions_for(unit, program.kinds, program.of_rows, program.tiles.sizes, program.codes))
     if program.winograd:
         texts.append(winograd_code.functions_for(unit, program.winograd))
-    append(module, threads.SIGNATURES + runtime.SIGNATURES + "\n".join(texts))
+    written.add(module, threads.SIGNATURES + runtime.SIGNATURES + "\n".join(texts))
 
 
 def _call(found: Contraction, program: _Program) -> None:

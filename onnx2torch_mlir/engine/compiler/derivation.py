@@ -48,7 +48,7 @@ def derive(module: ir.Module, inputs: int) -> list[Made]:
     constant = _constant(main, weights)
     found: list[Made] = []
     known: dict[ir.Value, ir.Value] = {}
-    for operation in list(nested(main)):
+    for operation in nested(main):
         if not _is_contraction(operation):
             continue
         for position in range(_input_count(operation)):

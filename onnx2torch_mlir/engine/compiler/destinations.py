@@ -25,7 +25,7 @@ def separate(module: ir.Module) -> None:
     """
     for function in functions(module):
         for name in _INITIAL:
-            for operation in list(nested(function)):
+            for operation in nested(function):
                 if operation.name == name and len(operation.results) == 1 and _is_initial(operation):
                     _separate(operation)
 

@@ -18,7 +18,7 @@ from onnx2torch_mlir.engine.compiler.fusion import only_moves
 from onnx2torch_mlir.engine.compiler.loop_order import iterators
 from onnx2torch_mlir.engine.compiler.order_propagation import RESHAPES
 from onnx2torch_mlir.engine.compiler.pointwise_nests import each_element
-from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
+from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, named
 from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 _LARGEST = 2.0**10
@@ -28,7 +28,7 @@ _LARGEST = 2.0**10
 def move(module: ir.Module) -> None:
     """Move the factors of what lies along the columns of the result, in @main (on tensors)."""
     (main,) = functions(module)
-    for contraction in [each for each in nested(main) if each.name == "linalg.generic" and _is_product(each)]:
+    for contraction in [each for each in named(main, "linalg.generic") if _is_product(each)]:
         _move(contraction)
 
 

@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.loop_order import coefficient, iterators, origin
 from onnx2torch_mlir.engine.compiler.tensor_parts import Part
-from onnx2torch_mlir.engine.compiler.walks import functions, nested
+from onnx2torch_mlir.engine.compiler.walks import functions, named
 from onnx2torch_mlir.engine.compiler.window_lines import WindowLine, without_padding
 from onnx2torch_mlir.engine.compiler.window_sums import convolution, indexing_maps, is_sum_of_products
 
@@ -50,7 +50,7 @@ class _Found:
 def skip(module: ir.Module) -> None:
     """Rewrite such convolutions of @main (linalg on tensors)."""
     (main,) = functions(module)
-    for generic in [operation for operation in nested(main) if operation.name == "linalg.generic"]:
+    for generic in named(main, "linalg.generic"):
         found = _match(generic) if is_sum_of_products(generic) else None
         if found is not None and _pays(found):
             _rewrite(found)

@@ -12,7 +12,7 @@ def legalize(module: ir.Module) -> None:
     """Rewrite conversions between f64 and 16-bit floats, and ``fma`` on 16-bit floats, by way of f32."""
     narrow = (ir.F16Type.get(), ir.BF16Type.get())
     for function in functions(module):
-        for operation in list(nested(function)):
+        for operation in nested(function):
             if operation.name == "arith.truncf" and isinstance(operation.operands[0].type, ir.F64Type):
                 if operation.results[0].type in narrow:
                     _truncate_in_two_steps(operation)
@@ -31,7 +31,7 @@ def select_as_bits(module: ir.Module) -> None:
     """
     narrow, bits = (ir.F16Type.get(), ir.BF16Type.get()), ir.IntegerType.get_signless(16)
     for function in functions(module):
-        for operation in list(nested(function)):
+        for operation in nested(function):
             if operation.name == "arith.select" and operation.results[0].type in narrow:
                 with ir.InsertionPoint(operation), operation.location:
                     sides = [arith.BitcastOp(bits, side).result for side in list(operation.operands)[1:]]

@@ -18,7 +18,7 @@ from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, interchange, iterators, substitute
 from onnx2torch_mlir.engine.compiler.order_propagation import RESHAPES
 from onnx2torch_mlir.engine.compiler.reshaped_nests import expand_inputs
-from onnx2torch_mlir.engine.compiler.walks import copied, functions, made_by, nested
+from onnx2torch_mlir.engine.compiler.walks import copied, functions, made_by, named, nested
 from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 _MOST_OPERATIONS = 64
@@ -29,10 +29,9 @@ _FEW_OPERATIONS = 2
 def fuse_pointwise(module: ir.Module) -> None:
     """Fuse pointwise ``linalg.generic`` on tensors into their consumers, in @main (before bufferization)."""
     (main,) = functions(module)
-    for operation in list(nested(main)):
-        if operation.name == "linalg.generic":
-            _fuse_into(operation)
-    for expansion in [operation for operation in nested(main) if operation.name == "tensor.expand_shape"]:
+    for generic in named(main, "linalg.generic"):
+        _fuse_into(generic)
+    for expansion in named(main, "tensor.expand_shape"):
         made = expand_inputs(expansion)
         followers = {use.owner.operation: None for use in made.results[0].uses} if made is not None else {}
         for follower in followers:
@@ -94,7 +93,7 @@ def _filled_with(value: ir.Value) -> ir.Value | None:
 def read_in_place(module: ir.Module) -> None:
     """Let contractions read what lies before a transposition or an expansion, which then is not carried out."""
     (main,) = functions(module)
-    for operation in list(nested(main)):
+    for operation in nested(main):
         if operation.name == "linalg.generic" and _is_contraction(operation):
             for position in range(_input_count(operation)):
                 while _read_before(operation, position):

@@ -20,7 +20,8 @@ from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction, Si
 from onnx2torch_mlir.engine.compiler.integer_turns import Kind
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import append, constant_of, functions, is_memref, nested, pointer, symbol
+from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, is_memref, named, pointer, symbol
+from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.layout import Packing
 
 _FEW_ROWS = 4
@@ -38,10 +39,10 @@ class _Program:
     kinds: set[Kind] = field(default_factory=set)
 
 
-def replace(module: ir.Module, weights: Weights, tails: contraction_tails.Tails) -> None:
+def replace(module: ir.Module, weights: Weights, tails: contraction_tails.Tails, written: WrittenCode) -> None:
     """Let every contraction of bytes in @main call the driver, as contractions.replace does those of float32."""
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    program = _Program(weights, tails, [operation for operation in nested(main) if operation.name == "linalg.generic"])
+    program = _Program(weights, tails, named(main, "linalg.generic"))
     while program.nests:
         found = match(program.nests.pop(0))
         if found is not None and found.columns:
@@ -49,7 +50,7 @@ def replace(module: ir.Module, weights: Weights, tails: contraction_tails.Tails)
     if program.kinds:
         declared = threads.SIGNATURES + runtime.SIGNATURES
         text = integer_driver.functions_for(of_host(), program.kinds)
-        append(module, declared + text)
+        written.add(module, declared + text)
 
 
 def _call(found: IntegerContraction, program: _Program) -> None:

@@ -41,7 +41,7 @@ def outline(module: ir.Module, loops: Sequence[ir.Operation] = ()) -> dict[str, 
     kernels = _Kernels(module)
     for loop in loops:
         _outline_loop(loop, kernels)
-    for operation in list(nested(main)):
+    for operation in nested(main):
         if operation.name == "memref.copy" and not all(_is_dense(operand.type) for operand in operation.operands):
             operation = _copy_as_generic(operation)
         if operation.name == "linalg.generic":

@@ -20,7 +20,7 @@ from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
 def copy_where_layouts_differ(module: ir.Module) -> None:
     """Replace every ``memref.cast`` from a strided to a row-major layout with dynamic sizes by a copy."""
     for function in functions(module):
-        for operation in list(nested(function)):
+        for operation in nested(function):
             if operation.name == "memref.cast" and _may_differ(operation.operands[0].type, operation.results[0].type):
                 _copy(operation)
 
@@ -28,7 +28,7 @@ def copy_where_layouts_differ(module: ir.Module) -> None:
 def carry_dense_buffers(module: ir.Module) -> None:
     """Let every ``scf.for`` whose turns pass on row-major buffers carry these as such."""
     for function in functions(module):
-        for loop in list(nested(function)):
+        for loop in nested(function):
             if loop.name == "scf.for":
                 for number in range(len(loop.results)):
                     _carry(loop, number)

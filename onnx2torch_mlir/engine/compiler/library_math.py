@@ -19,7 +19,7 @@ def call(module: ir.Module) -> None:
     suffixes = {ir.F32Type.get(): "f", ir.F64Type.get(): ""}
     declarations = set()
     for function in functions(module):
-        for operation in list(nested(function)):
+        for operation in nested(function):
             type_ = operation.results[0].type if operation.name in _ROUTINES else None
             if type_ not in suffixes:
                 continue

@@ -53,6 +53,6 @@ def _asked(loop: ir.Operation, *, is_outermost: bool) -> str | None:
 
 
 def _is_long_chain(loop: ir.Operation) -> bool:
-    inside = list(nested(loop))
+    inside = nested(loop)
     chain = [one for one in inside if one.name == _CHAIN and isinstance(one.results[0].type, ir.FloatType)]
     return len(chain) >= _LONG and not any(len(one.regions) for one in inside)

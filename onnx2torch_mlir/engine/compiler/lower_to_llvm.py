@@ -32,15 +32,9 @@ def finish(
     ``noalias`` lists, for each function, the pointers whose memory no other argument reaches; ``scalar`` are the functions
     that LLVM is to leave without vectors; ``words`` and ``result_words`` describe @main as `runtime.entry` takes them.
     """
+    give_hints(module, scalar)
     for function in functions(module):
         name = symbol(function)
-        hints: list[ir.Attribute] = [_text("prefer-vector-width", str(32 * of_host().lanes))]
-        if name.startswith(_NOINLINE_PREFIXES):
-            hints.append(ir.StringAttr.get("noinline"))
-        if name in scalar:
-            # Of LLVM's attributes the one that its vectorizers heed; floats that are there stay.
-            hints.append(ir.StringAttr.get("noimplicitfloat"))
-        function.attributes["passthrough"] = ir.ArrayAttr.get(hints)
         if name in noalias:
             count = len(function.regions[0].blocks[0].arguments)
             attributes = [ir.DictAttr.get({})] * count
@@ -50,6 +44,19 @@ def finish(
         if name == "main":
             _use_own_memory(function)
     append(module, runtime.entry(words, result_words))
+
+
+def give_hints(module: ir.Module, scalar: Collection[str] = ()) -> None:
+    """Say of each function how wide its vectors are to be, whether it stays by itself, and, of ``scalar``, that it has none."""
+    for function in functions(module):
+        name = symbol(function)
+        hints: list[ir.Attribute] = [_text("prefer-vector-width", str(32 * of_host().lanes))]
+        if name.startswith(_NOINLINE_PREFIXES):
+            hints.append(ir.StringAttr.get("noinline"))
+        if name in scalar:
+            # Of LLVM's attributes the one that its vectorizers heed; floats that are there stay.
+            hints.append(ir.StringAttr.get("noimplicitfloat"))
+        function.attributes["passthrough"] = ir.ArrayAttr.get(hints)
 
 
 def _text(name: str, value: str) -> ir.ArrayAttr:

@@ -20,10 +20,10 @@ _YIELDS = ("scf.yield", "scf.condition")
 def free_buffers(module: ir.Module, context: ir.Value) -> None:
     """Insert ``memref.dealloc`` and the releases of loops; the module holds @main alone, on memrefs."""
     (main,) = functions(module)
-    for operation in list(nested(main)):
+    for operation in nested(main):
         if operation.name == "memref.alloc":
             _free_after_last_use(operation)
-    for operation in list(nested(main)):
+    for operation in nested(main):
         if operation.name in _LOOPS and any(is_memref(result.type) for result in operation.results):
             _release_each_turn(operation, context)
 

@@ -12,7 +12,16 @@ from torch_mlir.dialects import arith, func, scf
 
 from onnx2torch_mlir.engine.compiler import threads
 from onnx2torch_mlir.engine.compiler.extents import index
-from onnx2torch_mlir.engine.compiler.walks import append, constant_of, functions, made_by, nested, pointer, symbol
+from onnx2torch_mlir.engine.compiler.walks import (
+    append,
+    constant_of,
+    function_around,
+    functions,
+    made_by,
+    nested,
+    pointer,
+    symbol,
+)
 
 SERIAL = "o2m.serial"
 """The attribute of a kernel whose turns may depend on each other, whatever its loops say."""
@@ -35,10 +44,7 @@ DECLARATIONS = f"func.func private @{_WORKER}() -> index"
 
 def thread_count(inside: ir.Operation) -> ir.Value:
     """How many threads a call of @main, which holds ``inside``, may use, at the insertion point: an index."""
-    main = inside
-    while main.name != "func.func":
-        main = main.parent.operation
-    context = main.regions[0].blocks[0].arguments[0]
+    context = function_around(inside).regions[0].blocks[0].arguments[0]
     count = func.CallOp([_i64()], ir.FlatSymbolRefAttr.get("o2m_threads"), [context]).results[0]
     return _cast(count, ir.IndexType.get())
 
@@ -155,7 +161,7 @@ def _split(module: ir.Module, kernel: ir.Operation, loop: ir.Operation) -> list[
 
 def _name_worker(function: ir.Operation, number: Callable[[], ir.Value]) -> None:
     """Let what asks for the number of its thread (`worker`) in a function use ``number``, which is made there."""
-    for operation in list(nested(function)):
+    for operation in nested(function):
         if _is_worker(operation):
             with ir.InsertionPoint(operation):
                 operation.results[0].replace_all_uses_with(number())
@@ -272,7 +278,7 @@ def _give_context(module: ir.Module, names: set[str]) -> None:
     """Let @main, which alone calls the kernels, pass its context on to those of ``names``."""
     main = next(function for function in functions(module) if symbol(function) == "main")
     context = main.regions[0].blocks[0].arguments[0]
-    for operation in list(nested(main)):
+    for operation in nested(main):
         if operation.name == "func.call" and ir.FlatSymbolRefAttr(operation.attributes["callee"]).value in names:
             with ir.InsertionPoint(operation), operation.location:
                 func.CallOp([], operation.attributes["callee"], [*operation.operands, context])

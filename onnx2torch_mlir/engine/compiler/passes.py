@@ -11,6 +11,7 @@ from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
 from onnx2torch_mlir.diagnostics import Finding, Refusal
+from onnx2torch_mlir.engine.compiler import c_interface
 
 SIMPLIFY = "canonicalize,cse"
 
@@ -90,7 +91,8 @@ def run(module: ir.Module, stage: str, pipeline: str, diagnostics: Diagnostics) 
     with findings_of(stage, diagnostics):
         manager = PassManager.parse(f"builtin.module({pipeline})")
         manager.enable_verifier(False)
-        manager.run(module.operation)
+        if not c_interface.run(manager, module.operation):
+            raise ValueError("a pass failed")
         if not module.operation.verify():
             raise ValueError("the module is not valid")
 

@@ -16,7 +16,7 @@ from torch_mlir.dialects import arith, func
 
 from onnx2torch_mlir.engine.compiler.extents import emitted, size_of
 from onnx2torch_mlir.engine.compiler.loop_order import iterators
-from onnx2torch_mlir.engine.compiler.walks import append, functions, i64, nested, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, function_around, functions, i64, nested, symbol
 from onnx2torch_mlir.engine.layout import PROFILE, PROFILE_EVENT, PROFILE_HEADER, PROFILE_SITE
 
 _MARK = "o2m.mark"
@@ -103,7 +103,8 @@ class Marks:
 def mark(module: ir.Module) -> Marks:
     """Mark every ``linalg.generic`` and ``memref.copy`` of @main by arithmetic before it, which disturbs no matcher."""
     marks = Marks(helpers={symbol(function) for function in functions(module)})
-    for operation in list(nested(_main(module))):
+    _main(module).attributes[_MARK] = ir.UnitAttr.get()
+    for operation in nested(_main(module)):
         if operation.name in ("linalg.generic", "memref.copy"):
             with ir.InsertionPoint(operation), operation.location:
                 work = (_operations(operation), _bytes(operation))
@@ -117,6 +118,8 @@ def mark(module: ir.Module) -> Marks:
 
 def bring(operations: list[ir.Operation]) -> None:
     """Let the marks of operations of one block stand where the last of them is: what they do is done there."""
+    if _MARK not in function_around(operations[0]).attributes:
+        return
     found: list[ir.Operation] = []
     wanted, before = set(operations), operations[0]
     for view in list(operations[0].block.operations):
@@ -179,7 +182,7 @@ class _Clocks:
 
     def _nest(self, operation: ir.Operation, group: list[ir.Operation], pending: list[int]) -> None:
         """Measure a loop or branch: inside, where nodes are marked there; else as a whole, with the marks before it."""
-        inside = list(nested(operation))
+        inside = nested(operation)
         calls = any(self._is_call(other) for other in inside)
         if any(_MARK in other.attributes for other in inside):
             self._close(group, pending)

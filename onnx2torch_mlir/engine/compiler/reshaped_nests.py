@@ -13,7 +13,7 @@ from onnx2torch_mlir.engine.compiler.dim_orders import loops_of, reassociation
 from onnx2torch_mlir.engine.compiler.extents import size_from, size_of
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, fill
 from onnx2torch_mlir.engine.compiler.loop_order import iterators, substitute
-from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
+from onnx2torch_mlir.engine.compiler.walks import functions, made_by, named, nested
 from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 
@@ -40,7 +40,7 @@ def expand_inputs(expansion: ir.Operation) -> ir.Operation | None:
 def expand_batches(module: ir.Module) -> None:
     """Let contractions in @main whose batches or rows are expanded afterwards have a loop for each of these dims."""
     (main,) = functions(module)
-    for expansion in [operation for operation in nested(main) if operation.name == "tensor.expand_shape"]:
+    for expansion in named(main, "tensor.expand_shape"):
         _expand_batches(expansion)
 
 

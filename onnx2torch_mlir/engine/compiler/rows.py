@@ -15,7 +15,7 @@ from onnx2torch_mlir.engine.compiler import row_code
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length
 from onnx2torch_mlir.engine.compiler.kernels import distinct
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place, is_dense_along, nest_of, row_axes, row_loops, turning, uses
-from onnx2torch_mlir.engine.compiler.walks import functions, nested, symbol
+from onnx2torch_mlir.engine.compiler.walks import functions, named, symbol
 
 _FEWEST = 8
 """Rows of fewer elements gain nothing: loops over them do not vectorise."""
@@ -42,10 +42,7 @@ class Group:
 def fuse(module: ir.Module) -> list[ir.Operation]:
     """Fuse the nests of @main (on memrefs, named operations generalized); the loops over rows that they became."""
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    blocks: dict[ir.Block, None] = {}
-    for operation in nested(main):
-        if operation.name == "linalg.generic":
-            blocks[operation.block] = None
+    blocks = dict.fromkeys(generic.block for generic in named(main, "linalg.generic"))
     return [loop for block in blocks for run in _runs(block) for loop in _fuse_run(run)]
 
 

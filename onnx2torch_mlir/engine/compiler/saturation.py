@@ -10,7 +10,7 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from onnx2torch_mlir.engine.compiler.walks import constant_of, erase_unused, functions, made_by, nested
+from onnx2torch_mlir.engine.compiler.walks import constant_of, erase_unused, functions, made_by, named
 
 _MAXIMUM, _MINIMUM = "arith.maximumf", "arith.minimumf"
 
@@ -18,7 +18,7 @@ _MAXIMUM, _MINIMUM = "arith.maximumf", "arith.minimumf"
 def convert_clamped(module: ir.Module) -> None:
     """Rewrite the conversions of clamped floats to integers."""
     for function in functions(module):
-        for conversion in [operation for operation in nested(function) if operation.name == "arith.fptosi"]:
+        for conversion in named(function, "arith.fptosi"):
             _rewrite(conversion)
 
 

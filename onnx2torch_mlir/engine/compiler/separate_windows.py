@@ -17,7 +17,7 @@ from torch_mlir.dialects import arith, tensor
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp, fill
 from onnx2torch_mlir.engine.compiler.loop_order import coefficient, iterators, origin
 from onnx2torch_mlir.engine.compiler.tensor_parts import Part
-from onnx2torch_mlir.engine.compiler.walks import constant_of, copied, functions, made_by, nested
+from onnx2torch_mlir.engine.compiler.walks import constant_of, copied, functions, made_by, named
 from onnx2torch_mlir.engine.compiler.window_lines import WindowLine, without_padding
 from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps, input_count
 
@@ -44,7 +44,7 @@ class _Found:
 def separate(module: ir.Module) -> None:
     """Rewrite the nests of @main (linalg on tensors) over such windows."""
     (main,) = functions(module)
-    for generic in [operation for operation in nested(main) if operation.name == "linalg.generic"]:
+    for generic in named(main, "linalg.generic"):
         found = _match(generic)
         if found is not None:
             _rewrite(found)

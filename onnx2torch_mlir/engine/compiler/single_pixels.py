@@ -13,7 +13,7 @@ from onnx2torch_mlir.engine.compiler.window_sums import has_single_pixels, index
 def merge_pixels(module: ir.Module) -> None:
     """Replace such convolutions of @main: of [N, C, …] with a step of 1 in all directions, over a result that is filled."""
     (main,) = functions(module)
-    for operation in list(nested(main)):
+    for operation in nested(main):
         if operation.name == "linalg.generic" and is_sum_of_products(operation) and has_single_pixels(operation):
             _merge(operation)
 

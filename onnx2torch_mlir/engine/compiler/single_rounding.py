@@ -12,7 +12,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
 from onnx2torch_mlir.engine import objects
-from onnx2torch_mlir.engine.compiler.walks import constant_of, erase_unused, functions, made_by, nested
+from onnx2torch_mlir.engine.compiler.walks import constant_of, erase_unused, functions, made_by, named
 
 _EXACT_BITS = 24
 """Integers of so many bits are float32 numbers."""
@@ -25,7 +25,7 @@ def use_multiply_add(module: ir.Module) -> None:
     if "+fma" not in objects.host().split()[-1].split(","):
         return
     for function in functions(module):
-        for rounding in [operation for operation in nested(function) if operation.name == "arith.truncf"]:
+        for rounding in named(function, "arith.truncf"):
             if isinstance(rounding.results[0].type, ir.F32Type):
                 _rewrite(rounding)
 

@@ -54,6 +54,7 @@ from onnx2torch_mlir.engine.compiler import (
     windows,
 )
 from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol
+from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.derived import Derived
 from onnx2torch_mlir.engine.layout import ENTRY, Packing
 from onnx2torch_mlir.engine.options import Options
@@ -90,12 +91,12 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
     objects.assume(options.host)
     times = Times()
     diagnostics = passes.Diagnostics()
-    with ir.Context() as context, ir.Location.unknown():
+    with WrittenCode(options.level) as written, ir.Context() as context, ir.Location.unknown():
         context.attach_diagnostic_handler(diagnostics)
         with passes.findings_of("reading the module", diagnostics):
             module = ir.Module.parse(program)
         times.stage("parse")
-        found = _to_loops(module, options, diagnostics, times)
+        found = _to_loops(module, options, diagnostics, times, written)
         main = next(f for f in functions(module) if symbol(f) == "main")
         signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         ranks = [ir.MemRefType(type_).rank for type_ in signature.results]
@@ -120,7 +121,7 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
         with passes.findings_of("code generation", diagnostics):
             finished = brain_floats.as_bits(module)
             entry = interface.entry if interface is not None else ENTRY
-            code = object_code.generate(finished, options.level, entry)
+            code = object_code.generate(finished, entry, written)
         times.stage("llvm")
     packings = [list(asdict(packing).values()) for packing in found.packings]
     return {
@@ -133,6 +134,12 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
         "seconds": times.seconds,
         "weights": read,
     }
+
+
+def prepare() -> None:
+    """Compile a program of nothing, which loads what any program needs and leaves its routines in this process
+    (written_code.py)."""
+    build(b"func.func @main(%x: tensor<1xf32>) -> tensor<1xf32> { return %x : tensor<1xf32> }", Options(inputs=1))
 
 
 @dataclass(frozen=True)
@@ -150,7 +157,9 @@ class _Loops:
     """The numbers of the weights that are read as they are, too."""
 
 
-def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnostics, times: Times) -> _Loops:
+def _to_loops(
+    module: ir.Module, options: Options, diagnostics: passes.Diagnostics, times: Times, written: WrittenCode
+) -> _Loops:
     passes.run(module, "simplification", "inline," + passes.SIMPLIFY + ",symbol-dce", diagnostics)
     names = [symbol(function) for function in functions(module)]
     if names != ["main"]:
@@ -192,7 +201,7 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         messages = assertions.replace_assertions(module, call_context)
         memory.free_buffers(module, call_context)
         routines = runtime.DECLARATIONS + runtime.fresh_memory(objects.host()) + runtime.FUNCTIONS
-        append(module, routines + pool_code.DECLARATIONS + pool_code.FUNCTIONS)
+        written.add(module, routines + pool_code.DECLARATIONS + pool_code.FUNCTIONS)
         append(module, parallel_loops.DECLARATIONS)
     times.stage("memory")
     passes.run(module, "generalization", passes.GENERALIZE, diagnostics)
@@ -215,11 +224,11 @@ def _to_loops(module: ir.Module, options: Options, diagnostics: passes.Diagnosti
         loops: list[ir.Operation] = []
         # Before the contractions, which small groups of channels would be else.
         if options.enabled("windows"):
-            windows.replace(module, weights)
+            windows.replace(module, weights, written)
         if options.enabled("contractions"):
             also = {f"with_{name}": options.enabled(name) for name in ("winograd", "attention")}
-            loops += contractions.replace(module, weights, tails, **also)
-            integer_contractions.replace(module, weights, tails)
+            loops += contractions.replace(module, weights, tails, written, **also)
+            integer_contractions.replace(module, weights, tails, written)
         loops += independent_loops.replace(module)
         loops += turns.replace(module) if options.enabled("turns") else []
         loops += rows.fuse(module) if options.enabled("rows") else []

@@ -16,7 +16,7 @@ _NO_FLAGS = 0
 def as_bytes(module: ir.Module) -> None:
     """Let every load and store of an i1 be that of a byte, which is 0 or 1."""
     bit, byte = (ir.IntegerType.get_signless(width) for width in (1, 8))
-    for operation in list(nested(module.operation)):
+    for operation in nested(module.operation):
         if operation.name == "llvm.load" and operation.results[0].type == bit:
             with ir.InsertionPoint(operation), operation.location:
                 loaded = llvm.LoadOp(byte, operation.operands[0]).result

@@ -19,7 +19,7 @@ from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, iterato
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
 from onnx2torch_mlir.engine.compiler.parallel_loops import TURN, parallel
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import append, bytes_on, functions, is_memref, nested, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, bytes_on, functions, is_memref, named, symbol
 
 _WIDTHS = (1, 2, 4, 8)
 """Bytes of the elements that are turned: truth values, numbers, complex ones of two float32."""
@@ -32,7 +32,7 @@ _SQUARES_OF_COLUMNS = 4
 def replace(module: ir.Module) -> list[ir.Operation]:
     """Replace the copies of @main that turn dense axes by loops over squares; these loops."""
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    found = [_match(operation) for operation in nested(main) if operation.name == "linalg.generic"]
+    found = [_match(operation) for operation in named(main, "linalg.generic")]
     loops = [_write(copy) for copy in found if copy is not None]
     for width in sorted({copy.width for copy in found if copy is not None}):
         append(module, _square(width))

@@ -80,7 +80,7 @@ def expand(module: ir.Module) -> None:
     tables = {ir.F32Type.get(): FUNCTIONS, ir.F64Type.get(): vector_doubles.FUNCTIONS}
     for function in functions(module):
         _expand_sigmoids(function)
-        for operation in list(nested(function)):
+        for operation in nested(function):
             table = tables.get(operation.results[0].type, {}) if len(operation.results) == 1 else {}
             expansion = table.get(operation.name)
             is_easy = operation.name == "math.powf" and constant_of(operation.operands[1]) in _EASY_EXPONENTS
@@ -96,7 +96,7 @@ def expand(module: ir.Module) -> None:
 
 def _expand_sigmoids(function: ir.Operation) -> None:
     """Replace what divides 1 by the sum of 1 and e to the -x."""
-    for operation in list(nested(function)):
+    for operation in nested(function):
         if operation.name != "arith.divf" or not isinstance(operation.results[0].type, ir.F32Type):
             continue
         one, total = operation.operands

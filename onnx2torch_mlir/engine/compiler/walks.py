@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from torch_mlir import ir
 from torch_mlir.dialects import llvm
 
@@ -18,15 +16,30 @@ _VIEWS = (
 )
 
 
-def nested(operation: ir.Operation) -> Iterator[ir.Operation]:
-    """All operations inside ``operation``, each after what is inside of it; safe against erasing the one just given."""
-    for region in operation.regions:
-        for block in region.blocks:
-            for view in list(block.operations):
-                inner = view.operation
-                if len(inner.regions):
-                    yield from nested(inner)
-                yield inner
+def nested(operation: ir.Operation) -> list[ir.Operation]:
+    """All operations inside ``operation`` as they are now, each after what is inside of it."""
+    found: list[ir.Operation] = []
+
+    def see(inner: ir.Operation) -> ir.WalkResult:
+        found.append(inner)
+        return ir.WalkResult.ADVANCE
+
+    operation.walk(see, ir.WalkOrder.POST_ORDER)
+    return found[:-1]
+
+
+def named(operation: ir.Operation, *names: str) -> list[ir.Operation]:
+    """The operations of these names inside ``operation``, as they are now, in their order; not those inside of them."""
+    found: list[ir.Operation] = []
+
+    def see(inner: ir.Operation) -> ir.WalkResult:
+        if inner.name not in names:
+            return ir.WalkResult.ADVANCE
+        found.append(inner)
+        return ir.WalkResult.SKIP
+
+    operation.walk(see, ir.WalkOrder.PRE_ORDER)
+    return found
 
 
 def functions(module: ir.Module) -> list[ir.Operation]:
@@ -41,11 +54,16 @@ def functions(module: ir.Module) -> list[ir.Operation]:
 def append(module: ir.Module, text: str) -> None:
     """Put the functions of ``text`` at the end of the module, but for those that it has: text may declare what it calls."""
     fragment = ir.Module.parse("module {" + text + "}", context=module.context)
-    known = {symbol(view.operation) for view in module.body.operations if "sym_name" in view.operation.attributes}
+    known = symbols(module)
     for view in list(fragment.body.operations):
         if symbol(view.operation) not in known:
             view.operation.detach_from_parent()
             module.body.append(view)
+
+
+def symbols(module: ir.Module) -> set[str]:
+    """All that the module defines or declares."""
+    return {symbol(view.operation) for view in module.body.operations if "sym_name" in view.operation.attributes}
 
 
 def symbol(operation: ir.Operation) -> str:
@@ -72,6 +90,13 @@ def block_of(operation: ir.Operation) -> ir.Block:
     """The block that holds the operation."""
     block: ir.Block = operation.block
     return block
+
+
+def function_around(operation: ir.Operation) -> ir.Operation:
+    """The function of the func dialect that the operation is in."""
+    while operation.name != "func.func":
+        operation = operation.parent.operation
+    return operation
 
 
 def ancestor_in(block: ir.Block, operation: ir.Operation) -> ir.Operation | None:

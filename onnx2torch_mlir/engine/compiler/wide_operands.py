@@ -34,7 +34,7 @@ def widen(module: ir.Module, inputs: int) -> None:
     (main,) = functions(module)
     weights = set(list(main.regions[0].blocks[0].arguments)[inputs:])
     known: dict[ir.Value, ir.Value] = {}
-    for operation in list(nested(main)):
+    for operation in nested(main):
         if operation.name != "linalg.generic" or len(operation.operands) != 3 or not _widens(operation):
             continue
         if any(_source(value) in weights for value in list(operation.operands)[:2]) or _is_large(operation):

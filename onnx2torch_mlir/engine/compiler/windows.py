@@ -19,11 +19,12 @@ from onnx2torch_mlir.engine.compiler.flatten import element_bytes
 from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, length_of, origin
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, filled_before, number_of_fill
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import append, bytes_on, functions, is_memref, nested, symbol
+from onnx2torch_mlir.engine.compiler.walks import bytes_on, functions, is_memref, named, symbol
 from onnx2torch_mlir.engine.compiler.window_channels import Channels, channels_of
 from onnx2torch_mlir.engine.compiler.window_code import code_of
 from onnx2torch_mlir.engine.compiler.window_taps import Body, Line, Taps
 from onnx2torch_mlir.engine.compiler.window_tile import MOST_PLACES, Input, Tail, Window
+from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.layout import Packing
 
 _ELEMENTS = ("f16", "f32", "f64", "i8", "i16", "i32", "i64")
@@ -99,10 +100,10 @@ class _After:
     scalars: list[ir.Value]
 
 
-def replace(module: ir.Module, weights: Weights) -> None:
+def replace(module: ir.Module, weights: Weights, written: WrittenCode) -> None:
     """Let every reduction over windows of @main call a function. The module is as contractions.py takes it."""
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    program = _Program(weights, [operation for operation in nested(main) if operation.name == "linalg.generic"])
+    program = _Program(weights, named(main, "linalg.generic"))
     while program.nests:
         found = _match(program.nests.pop(0))
         if found is not None:
@@ -110,7 +111,7 @@ def replace(module: ir.Module, weights: Weights) -> None:
     if program.windows:
         functions_ = [window.text(uses.name, uses.places, masked=uses.masked) for window, uses in program.windows.items()]
         text = "\n".join(functions_)
-        append(module, threads.SIGNATURES + text)
+        written.add(module, threads.SIGNATURES + text)
 
 
 def _match(generic: ir.Operation) -> _Found | None:
