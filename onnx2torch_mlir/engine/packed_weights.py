@@ -20,6 +20,8 @@ Told = Callable[[int, int], None]
 
 _AT_ONCE = 16 << 20
 """Bytes of a weight that are copied before this is told."""
+_TRANSFORMED_AT_ONCE = 1 << 16
+"""Numbers that windows become before they are copied."""
 
 
 def prepared(
@@ -67,13 +69,14 @@ def packed(weight: Array | Codes, packing: Packing, room: Room | None = None, to
     view = as_strided(weight.reshape(-1)[packing.offset :], [n for n, _ in dims], [s * size for _, s in dims], writeable=False)
     if packing.zero is not None:
         return _integers(view, packing, room)
-    if packing.windows:
-        view = _transformed(view)
     result = room.empty(math.prod(packing.shape) * size).view(weight.dtype).reshape(packing.shape)
     panels = np.moveaxis(result, len(packing.packed_batches), -2)
+    if packing.windows:
+        _fill_transformed(panels, view)
+        return result
     for part, target in _parts(view, panels):
         _fill(target, part)
-        if told is not None and not packing.windows:
+        if told is not None:
             slowest = max(part.strides)
             told(part.ctypes.data, slowest * part.shape[part.strides.index(slowest)])
     return result
@@ -105,15 +108,28 @@ def _fill(panels: Array, view: Array) -> None:
         panels[..., full, rest:] = 0
 
 
-_FILTER = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
-"""The filter transform G of Winograd's F(2, 3)."""
+def _fill_transformed(panels: Array, windows: Array) -> None:
+    """The columns of windows [3, 3, channels, columns], as Winograd's F(2x2, 3x3) multiplies them, in panels: some at a time,
+    for the numbers between take eight times as much memory."""
+    channels, count = windows.shape[2:]
+    width = panels.shape[-1]
+    step = max(_TRANSFORMED_AT_ONCE // (TILE_PLACES * max(channels, 1)) // width, 1) * width
+    for start in range(0, count, step):
+        end = min(start + step, count)
+        _fill(panels[..., start // width : -(-end // width), :], _transformed(windows[..., start:end]))
 
 
 def _transformed(windows: Array) -> Array:
-    """Windows [3, 3, channels, columns] as Winograd's F(2x2, 3x3) multiplies them: [16, channels, columns]."""
-    lines = np.tensordot(_FILTER, windows, 1)
-    places = np.tensordot(_FILTER, lines, (1, 1))
-    return places.swapaxes(0, 1).astype(windows.dtype).reshape(TILE_PLACES, *windows.shape[2:])
+    """Windows [3, 3, channels, columns] as numbers that are multiplied one by one: [16, channels, columns]."""
+    places = _filtered(_filtered(windows.astype(np.float64), 0), 1)
+    return places.astype(windows.dtype).reshape(TILE_PLACES, *windows.shape[2:])
+
+
+def _filtered(windows: Array, axis: int) -> Array:
+    """Four numbers of each three along the axis: the filter transform of Winograd's F(2, 3)."""
+    first, middle, last = (windows.take(place, axis) for place in range(3))
+    outer, inner = (first + last) / 2, middle / 2
+    return np.stack([first, outer + inner, outer - inner, last], axis)
 
 
 def _integers(view: Array, packing: Packing, room: Room) -> Array:
