@@ -2,7 +2,7 @@
 
 Each is a reduction of the argument to a short interval and a minimax polynomial there (Remez exchange, the coefficients
 rounded to f32 one after the other, the rest fitted again). Results differ from the correctly rounded ones by at most 2 units
-in the last place, erf's by 2.4, over the whole range, denormals included; NaN, infinities, zeros and their signs, overflow and
+in the last place, erf's by 2.8, over the whole range, denormals included; NaN, infinities, zeros and their signs, overflow and
 the functions' edges are exact. f16 and bf16 come here as f32. Sines and their inverses are in vector_angles.py, f64 and what is
 computed by way of it in vector_doubles.py; other functions of f64 stay with the C library.
 """
@@ -10,6 +10,7 @@ computed by way of it in vector_doubles.py; other functions of f64 stay with the
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 
 from torch_mlir import ir
@@ -31,6 +32,7 @@ from onnx2torch_mlir.engine.compiler.scalar_code import (
     select,
     signed,
 )
+from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
 from onnx2torch_mlir.hints import NOT_POSITIVE
 
@@ -89,7 +91,12 @@ def expand(module: ir.Module) -> None:
             if expansion is exp and NOT_POSITIVE in operation.attributes:
                 expansion = exp_at_most_1
             with ir.InsertionPoint(operation), operation.location:
-                result = expansion(*(Scalar(operand) for operand in operation.operands))
+                if expansion is erf:
+                    # Of a normal distribution's function, one product less.
+                    source, factor = _scaled(operation.operands[0])
+                    result = erf(Scalar(source), factor)
+                else:
+                    result = expansion(*(Scalar(operand) for operand in operation.operands))
             operation.results[0].replace_all_uses_with(result.value)
             operation.erase()
 
@@ -249,13 +256,32 @@ def sigmoid(x: Scalar) -> Scalar:
     return power / (power + fma(fma(falling, r, -1.0), r, 1.0))
 
 
-def erf(x: Scalar) -> Scalar:
-    """The error function: 1 - (1 - u)**4 for a polynomial u, written so that nothing is lost where u is small."""
-    a = clamped(magnitude(x), None, 3.96)
-    q = fma(a, by_fours(a, _ERFC[1:]), _ERFC[0])
+def erf(x: Scalar, factor: float = 1.0) -> Scalar:
+    """The error function of ``factor`` times x: 1 - (1 - u)**4 for a polynomial u, written so that nothing is lost where u is
+    small."""
+    exact = _single(_ERFC[0]) * (1 + _ERFC_ERROR / 2) * factor
+    first = _single(exact)
+    rest = [coefficient * factor ** (place + 1) for place, coefficient in enumerate(_ERFC)][1:]
+    a = clamped(magnitude(x), None, 3.96 / factor)
+    q = polynomial(a, [first, *rest]) if of_host().works_in_halves else fma(a, by_fours(a, rest), first)
     u = a * q
-    twice = fma(a, q + q, -(u * (u - _ERFC_ERROR)))
+    twice = fma(a, q + q, -(u * (u - 2 * (exact / first - 1))))
     return signed(fma(-twice, twice, twice + twice), x)
+
+
+def _single(number: float) -> float:
+    """The number as f32 holds it."""
+    return float(struct.unpack("f", struct.pack("f", number))[0])
+
+
+def _scaled(value: ir.Value) -> tuple[ir.Value, float]:
+    """What the value is a multiple of, and the factor: positive, and not far from 1."""
+    factors, quotient = _operands_of(value, "arith.mulf"), _operands_of(value, "arith.divf")
+    for operands in (factors, factors[::-1], quotient):
+        number = constant_of(operands[1]) if operands else None
+        if number is not None and 0.25 <= number <= 4:
+            return operands[0], 1 / number if quotient else float(number)
+    return value, 1.0
 
 
 FUNCTIONS: dict[str, Callable[..., Scalar]] = {
