@@ -106,7 +106,7 @@ class WrittenCode:
         if self._is_alone:
             append(module, text)
             return
-        known = frozenset(name for name in symbols(module) if name in text)
+        known = frozenset(name for name in symbols(module) if name.startswith("o2m_") and name in text)
         key = (text, self.level, objects.host(), known)
         made = _kept.get(key)
         if made is not None:
