@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import tempfile
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,14 +22,14 @@ _WRAPPER = "_mlir_"
 """How the functions begin by which the execution engine would call those that it finds offered."""
 
 
-def generate(module: ir.Module, entry: str, written: WrittenCode) -> bytes:
-    """The object file of a module that begins at ``entry``, and of what is ``written`` beside. The module is taken apart on the
-    way."""
+def generate(module: ir.Module, entry: str, written: WrittenCode, seen: Collection[str] = ()) -> bytes:
+    """The object file of a module that begins at ``entry``, and of what is ``written`` beside, of which only the functions
+    ``seen`` are so from outside. The module is taken apart on the way."""
     parts = code_parts.split(module, code_parts.number_of_parts(), written.names)
     names = [entry, *(part.offered[0] for part in parts[1:])]
     with ThreadPoolExecutor(len(parts)) as pool:
         codes = list(pool.map(compiled, parts, [written.level] * len(parts), names)) + written.objects()
-    hidden = {name for part in parts for name in part.offered} | written.hidden
+    hidden = {name for part in parts for name in part.offered} | (written.names - set(seen))
     return codes[0] if len(codes) == 1 else elf_objects.joined(codes, hidden | {_WRAPPER + name for name in hidden})
 
 

@@ -56,7 +56,7 @@ from onnx2torch_mlir.engine.compiler import (
 from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.derived import Derived
-from onnx2torch_mlir.engine.layout import ENTRY, Packing
+from onnx2torch_mlir.engine.layout import ENTRY, STOPPER, WORKER, Packing
 from onnx2torch_mlir.engine.options import Options
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
         with passes.findings_of("code generation", diagnostics):
             finished = brain_floats.as_bits(module)
             entry = interface.entry if interface is not None else ENTRY
-            code = object_code.generate(finished, entry, written)
+            code = object_code.generate(finished, entry, written, seen=() if interface is not None else (WORKER, STOPPER))
         times.stage("llvm")
     packings = [list(asdict(packing).values()) for packing in found.packings]
     return {

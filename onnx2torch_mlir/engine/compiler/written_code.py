@@ -32,12 +32,10 @@ _Key: TypeAlias = tuple[str, int, str, frozenset[str]]
 
 @dataclass(frozen=True)
 class _Functions:
-    """The functions that come with a text: their declarations and those of what they call, which of them are made of it, and
-    which of these are seen from outside."""
+    """The functions that come with a text: their declarations and those of what they call, and which of them are made of it."""
 
     declared: str
     names: frozenset[str]
-    public: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -81,11 +79,6 @@ class WrittenCode:
     def names(self) -> set[str]:
         """The functions of which there is machine code beside the module's."""
         return {name for fragment in self._fragments for name in fragment.functions.names}
-
-    @property
-    def hidden(self) -> set[str]:
-        """Those of them that are not seen from outside of the program."""
-        return self.names - {name for fragment in self._fragments for name in fragment.functions.public}
 
     def objects(self) -> list[bytes]:
         """The machine code, as objects."""
@@ -141,11 +134,9 @@ def _read(text: str, known: Collection[str]) -> tuple[ir.Module, _Functions]:
             if symbol(view.operation) in known:
                 _declare(view.operation, module)
                 view.operation.erase()
-        written = functions(module)
-        names = frozenset(map(symbol, written))
-        public = frozenset(symbol(function) for function in written if "sym_visibility" not in function.attributes)
+        names = frozenset(map(symbol, functions(module)))
         declared = "\n".join(str(view.operation) for view in declarations.body.operations)
-    return module, _Functions(declared, names, public)
+    return module, _Functions(declared, names)
 
 
 def _declare(function: ir.Operation, module: ir.Module) -> None:
