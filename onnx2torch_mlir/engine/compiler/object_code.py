@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler import c_interface, code_parts, elf_objects
+from onnx2torch_mlir.engine.compiler import code_parts, elf_objects, mlir_c
 from onnx2torch_mlir.engine.compiler.code_parts import Part
 
 if TYPE_CHECKING:
@@ -42,17 +42,17 @@ def compiled(part: Part, level: int, entry: str) -> bytes:
 
 
 def _write(part: Part, level: int, entry: str, file: Path) -> None:
-    library = c_interface.library()
-    engine = library.mlirExecutionEngineCreate(c_interface.handle(part.module), level, 0, None, True, True)
+    library = mlir_c.library()
+    engine = library.mlirExecutionEngineCreate(mlir_c.handle(part.module), level, 0, None, True, True)
     if engine.pointer is None:
         raise ValueError("LLVM does not take the module")
     try:
         for name in part.missing:
             # The engine loads what it compiles; nothing of it is called.
-            library.mlirExecutionEngineRegisterSymbol(engine, c_interface.text(name), _somewhere())
+            library.mlirExecutionEngineRegisterSymbol(engine, mlir_c.text(name), _somewhere())
         # The look-up is what makes the engine compile; without it the dump would look up every function by itself.
-        library.mlirExecutionEngineLookup(engine, c_interface.text(entry))
-        library.mlirExecutionEngineDumpToObjectFile(engine, c_interface.text(str(file)))
+        library.mlirExecutionEngineLookup(engine, mlir_c.text(entry))
+        library.mlirExecutionEngineDumpToObjectFile(engine, mlir_c.text(str(file)))
     finally:
         library.mlirExecutionEngineDestroy(engine)
 

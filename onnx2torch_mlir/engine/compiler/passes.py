@@ -11,7 +11,7 @@ from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
 from onnx2torch_mlir.diagnostics import Finding, Refusal
-from onnx2torch_mlir.engine.compiler import c_interface
+from onnx2torch_mlir.engine.compiler import mlir_c
 
 SIMPLIFY = "canonicalize,cse"
 
@@ -91,7 +91,7 @@ def run(module: ir.Module, stage: str, pipeline: str, diagnostics: Diagnostics) 
     with findings_of(stage, diagnostics):
         manager = PassManager.parse(f"builtin.module({pipeline})")
         manager.enable_verifier(False)
-        if not c_interface.run(manager, module.operation):
+        if not mlir_c.run(manager, module.operation):
             raise ValueError("a pass failed")
         if not module.operation.verify():
             raise ValueError("the module is not valid")
