@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler.walks import nested, symbol
+from onnx2torch_mlir.engine.compiler.walks import declare, nested, symbol
 
 _MOVES = "o2m_"
 """How the functions begin that LLVM inlines nowhere (lower_to_llvm.py)."""
@@ -69,7 +69,7 @@ def split(module: ir.Module, most: int, elsewhere: Collection[str] = (), *, expo
     modules = [module, *(ir.Module.create() for _ in range(count - 1))]
     for made, names in zip(modules, needed, strict=True):
         for name in names:
-            _declare(own[name], made)
+            declare(own[name], made)
     for name, function in bodies.items():
         if place[name]:
             function.detach_from_parent()
@@ -95,12 +95,6 @@ def _is_internal(function: ir.Operation) -> bool:
 
 def _external() -> ir.Attribute:
     return ir.Attribute.parse("#llvm.linkage<external>")
-
-
-def _declare(function: ir.Operation, module: ir.Module) -> None:
-    attributes = {name: function.attributes[name] for name in ("sym_name", "function_type")}
-    with ir.InsertionPoint(module.body):
-        ir.Operation.create("llvm.func", attributes={**attributes, "linkage": _external()}, regions=1)
 
 
 def _in_own_context(module: ir.Module) -> ir.Module:

@@ -33,7 +33,7 @@ def named(operation: ir.Operation, *names: str) -> list[ir.Operation]:
     found: list[ir.Operation] = []
 
     def see(inner: ir.Operation) -> ir.WalkResult:
-        if inner.name not in names:
+        if inner.name not in names or inner == operation:
             return ir.WalkResult.ADVANCE
         found.append(inner)
         return ir.WalkResult.SKIP
@@ -59,6 +59,19 @@ def append(module: ir.Module, text: str) -> None:
         if symbol(view.operation) not in known:
             view.operation.detach_from_parent()
             module.body.append(view)
+
+
+def declare(function: ir.Operation, module: ir.Module) -> None:
+    """Put a declaration of the function, of either dialect, into the module: what it does to its callers stays known."""
+    attributes = {name: function.attributes[name] for name in ("sym_name", "function_type")}
+    if function.name == "func.func":
+        attributes["sym_visibility"] = ir.StringAttr.get("private")
+    else:
+        attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>")
+        if not len(function.regions[0].blocks) and "passthrough" in function.attributes:
+            attributes["passthrough"] = function.attributes["passthrough"]
+    with ir.InsertionPoint(module.body):
+        ir.Operation.create(function.name, attributes=attributes, regions=1)
 
 
 def symbols(module: ir.Module) -> set[str]:

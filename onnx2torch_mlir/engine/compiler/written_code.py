@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TypeAlias
 
@@ -16,14 +16,12 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.engine import objects
 from onnx2torch_mlir.engine.compiler import brain_floats, code_parts, lower_to_llvm, object_code, passes, truth_values
-from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol, symbols
+from onnx2torch_mlir.engine.compiler.walks import append, declare, functions, symbol, symbols
 
 _MOST_LEVEL = 2
 """Of LLVM's optimization: text says itself what is unrolled, and of level 3 it only takes longer (by a third) to compile."""
 _MOST_PARTS = 4
 """Into which functions that come together fall, so that the last of them does not keep others waiting."""
-
-
 _MOST_KEPT = 64
 """Texts whose machine code a process keeps for its next programs."""
 
@@ -39,23 +37,16 @@ class _Functions:
 
 
 @dataclass(frozen=True)
-class _Made:
-    """What a process has made of a text: machine code, an object for each part."""
-
-    functions: _Functions
-    objects: list[bytes]
-
-
-@dataclass(frozen=True)
 class _Fragment:
-    """The same while it is being made; ``objects`` that are there already are of a `_Made`."""
+    """The machine code of a text, an object for each part: there already, or being made."""
 
     key: _Key
     functions: _Functions
     objects: list[bytes] | Future[list[Future[bytes]]]
 
 
-_kept: dict[_Key, _Made] = {}
+_kept: dict[_Key, _Fragment] = {}
+"""Of which the objects are there."""
 
 
 class WrittenCode:
@@ -86,7 +77,7 @@ class WrittenCode:
         for fragment in self._fragments:
             if isinstance(fragment.objects, Future):
                 codes = [code.result() for code in fragment.objects.result()]
-                _kept[fragment.key] = _Made(fragment.functions, codes)
+                _kept[fragment.key] = replace(fragment, objects=codes)
                 while len(_kept) > _MOST_KEPT:
                     _kept.pop(next(iter(_kept)), None)
             else:
@@ -104,7 +95,7 @@ class WrittenCode:
         made = _kept.get(key)
         if made is not None:
             append(module, made.functions.declared)
-            self._fragments.append(_Fragment(key, made.functions, made.objects))
+            self._fragments.append(made)
             return
         fragment, found = _read(text, known)
         append(module, found.declared)
@@ -130,21 +121,10 @@ def _read(text: str, known: Collection[str]) -> tuple[ir.Module, _Functions]:
     with ir.Context(), ir.Location.unknown():
         module, declarations = ir.Module.parse("module {" + text + "}"), ir.Module.create()
         for view in list(module.body.operations):
-            _declare(view.operation, declarations)
+            declare(view.operation, declarations)
             if symbol(view.operation) in known:
-                _declare(view.operation, module)
+                declare(view.operation, module)
                 view.operation.erase()
         names = frozenset(map(symbol, functions(module)))
         declared = "\n".join(str(view.operation) for view in declarations.body.operations)
     return module, _Functions(declared, names)
-
-
-def _declare(function: ir.Operation, module: ir.Module) -> None:
-    """Put a declaration of ``function`` into the module."""
-    attributes = {name: function.attributes[name] for name in ("sym_name", "function_type")}
-    if function.name == "func.func":
-        attributes["sym_visibility"] = ir.StringAttr.get("private")
-    else:
-        attributes |= {name: function.attributes[name] for name in ("linkage", "passthrough") if name in function.attributes}
-    with ir.InsertionPoint(module.body):
-        ir.Operation.create(function.name, attributes=attributes, regions=1)
