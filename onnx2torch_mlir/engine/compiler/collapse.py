@@ -16,7 +16,7 @@ from torch_mlir.dialects import arith, memref
 
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted, loop_lengths, size_of
 from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, extents, iterators
-from onnx2torch_mlir.engine.compiler.walks import is_memref, nested
+from onnx2torch_mlir.engine.compiler.walks import is_memref, named
 
 _LONG = 16
 _SHORT = 64
@@ -109,7 +109,7 @@ class Loops:
 def pointwise_loops(generic: ir.Operation) -> Loops | None:
     """The fewest loops of a pointwise nest; None for any other nest, and where operands are not read along their axes."""
     reductions = iterators(generic)
-    if any(reductions) or any(operation.name == "linalg.index" for operation in nested(generic)):
+    if any(reductions) or named(generic, "linalg.index"):
         return None
     operands = accesses(generic)
     equal = Equal()

@@ -16,7 +16,7 @@ from onnx2torch_mlir.engine.compiler.dim_orders import reassociation
 from onnx2torch_mlir.engine.compiler.flatten import assemble
 from onnx2torch_mlir.engine.compiler.kernels import captured, distinct
 from onnx2torch_mlir.engine.compiler.loop_order import Access, iterators
-from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, nested, pointer, root_of, touches_memory, users
+from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, named, pointer, root_of, touches_memory, users
 
 _RESHAPES = ("memref.collapse_shape", "memref.expand_shape")
 
@@ -87,7 +87,7 @@ def follow(sums: Sums, fill: ir.Operation | None) -> Found | None:
     ((nest, across),) = readers
     if nest.block != generic.block or any(iterators(nest)) or len(nest.operands) < 2:
         return None
-    if touches_memory(nest) or any(operation.name == "linalg.index" for operation in nested(nest)):
+    if touches_memory(nest) or named(nest, "linalg.index"):
         return None
     kinds = [_kind(nest, position, root, across) for position in range(len(nest.operands))]
     if None in kinds or kinds[-1] not in ("all", "spread") or root_of(nest.operands[len(nest.operands) - 1]) == root:

@@ -78,7 +78,7 @@ def replace(
     (main,) = (f for f in functions(module) if symbol(f) == "main")
     program = _Program(weights, tails, [], with_winograd)
     loops = _replace_attention(main, program) if with_attention else []
-    program.nests = _generics(main)
+    program.nests = named(main, "linalg.generic")
     while program.nests:
         found = match(program.nests.pop(0))
         if found is not None:
@@ -87,17 +87,13 @@ def replace(
     return loops
 
 
-def _generics(main: ir.Operation) -> list[ir.Operation]:
-    return named(main, "linalg.generic")
-
-
 def _replace_attention(main: ir.Operation, program: _Program) -> list[ir.Operation]:
     """A loop for each attention of @main; all are found before one is written, for they may lie across each other."""
     loops: list[ir.Operation] = []
     every: list[attention.Found] = []
     taken: set[ir.Operation] = set()
     order = attention.Order()
-    for scores in map(match, _generics(main)):
+    for scores in map(match, named(main, "linalg.generic")):
         found = None if scores is None else attention.find(scores, lambda each: _packing(each, program) is None, order)
         if found is not None and not taken & set(found.members):
             taken |= set(found.members)

@@ -18,7 +18,7 @@ from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, interchange, iterators, substitute
 from onnx2torch_mlir.engine.compiler.order_propagation import RESHAPES
 from onnx2torch_mlir.engine.compiler.reshaped_nests import expand_inputs
-from onnx2torch_mlir.engine.compiler.walks import copied, functions, made_by, named, nested
+from onnx2torch_mlir.engine.compiler.walks import copied, functions, made_by, named
 from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 _MOST_OPERATIONS = 64
@@ -93,10 +93,10 @@ def _filled_with(value: ir.Value) -> ir.Value | None:
 def read_in_place(module: ir.Module) -> None:
     """Let contractions read what lies before a transposition or an expansion, which then is not carried out."""
     (main,) = functions(module)
-    for operation in nested(main):
-        if operation.name == "linalg.generic" and _is_contraction(operation):
-            for position in range(_input_count(operation)):
-                while _read_before(operation, position):
+    for generic in named(main, "linalg.generic"):
+        if _is_contraction(generic):
+            for position in range(_input_count(generic)):
+                while _read_before(generic, position):
                     pass
 
 
@@ -191,7 +191,7 @@ def _fits(producer: ir.Operation, consumer: ir.Operation) -> bool:
     uses = [use for use in uses if use.owner.operation == consumer]
     if any(use.operand_number >= inputs for use in uses):
         return False
-    if not _is_pointwise(producer) or any(operation.name == "linalg.index" for operation in nested(producer)):
+    if not _is_pointwise(producer) or named(producer, "linalg.index"):
         return False
     running = list(producer.regions[0].blocks[0].arguments)[-1]
     if list(running.uses) or not _is_permutation(indexing_maps(producer)[-1]):

@@ -26,7 +26,7 @@ from onnx2torch_mlir.engine.compiler.flatten import assemble, dynamic_strides, p
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
 from onnx2torch_mlir.engine.compiler.parallel_loops import SERIAL
-from onnx2torch_mlir.engine.compiler.walks import functions, is_memref, made_by, nested, root_of, symbol
+from onnx2torch_mlir.engine.compiler.walks import functions, is_memref, made_by, named, nested, root_of, symbol
 
 _PREFIX = "o2m_kernel_"
 
@@ -41,7 +41,7 @@ def outline(module: ir.Module, loops: Sequence[ir.Operation] = ()) -> dict[str, 
     kernels = _Kernels(module)
     for loop in loops:
         _outline_loop(loop, kernels)
-    for operation in nested(main):
+    for operation in named(main, "memref.copy", "linalg.generic"):
         if operation.name == "memref.copy" and not all(_is_dense(operand.type) for operand in operation.operands):
             operation = _copy_as_generic(operation)
         if operation.name == "linalg.generic":
@@ -144,7 +144,7 @@ def _outline_one(generic: ir.Operation, kernels: _Kernels) -> None:
 
 def _writes_by_itself(generic: ir.Operation) -> bool:
     """Whether the body writes memory besides what it yields: then turns may meet."""
-    return any(operation.name in ("memref.store", "memref.atomic_rmw", "llvm.store") for operation in nested(generic))
+    return bool(named(generic, "memref.store", "memref.atomic_rmw", "llvm.store"))
 
 
 def _outline_loop(loop: ir.Operation, kernels: _Kernels) -> None:

@@ -10,7 +10,7 @@ from torch_mlir import ir
 from onnx2torch_mlir.engine.compiler.dim_orders import before_collapse, long_dims, ones_of, reassociation
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length, loop_lengths, size_of
 from onnx2torch_mlir.engine.compiler.loop_order import accesses, coefficient, iterators
-from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, nested, root_of, touches_memory
+from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, named, root_of, touches_memory
 
 
 @dataclass(frozen=True)
@@ -120,4 +120,4 @@ def uses(expression: ir.AffineExpr, dims: Iterable[int]) -> bool:
 
 def has_index(nest: Nest) -> bool:
     """Whether the body asks where it is."""
-    return any(operation.name == "linalg.index" for operation in nested(nest.operation))
+    return bool(named(nest.operation, "linalg.index"))

@@ -18,6 +18,7 @@ from onnx2torch_mlir.engine.compiler.walks import (
     function_around,
     functions,
     made_by,
+    named,
     nested,
     pointer,
     symbol,
@@ -137,7 +138,7 @@ def _split(module: ir.Module, kernel: ir.Operation, loop: ir.Operation) -> list[
     body = loop.regions[0].blocks[0]
     count = len(body.arguments)
     bounds = list(loop.operands)[count : 2 * count]
-    deep = any(operation.name == "scf.for" for operation in nested(loop))
+    deep = bool(named(loop, "scf.for"))
     outer = count if deep or count == 1 else count - 1
     with ir.Location.unknown():
         whole = func.FuncOp(name, ([*types, pointer()], []), visibility="private", ip=ir.InsertionPoint(module.body))

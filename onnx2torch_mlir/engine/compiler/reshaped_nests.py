@@ -13,7 +13,7 @@ from onnx2torch_mlir.engine.compiler.dim_orders import loops_of, reassociation
 from onnx2torch_mlir.engine.compiler.extents import size_from, size_of
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, fill
 from onnx2torch_mlir.engine.compiler.loop_order import iterators, substitute
-from onnx2torch_mlir.engine.compiler.walks import functions, made_by, named, nested
+from onnx2torch_mlir.engine.compiler.walks import functions, made_by, named
 from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 
@@ -113,7 +113,7 @@ def _is_sum(nest: ir.Operation) -> bool:
     plain = all(isinstance(expression, kinds) for map_ in maps[:-1] for expression in map_.results)
     outer = [dim for dim, reduces in enumerate(iterators(nest)) if not reduces]
     written = [e.position if isinstance(e, ir.AffineDimExpr) else -1 for e in maps[-1].results]
-    if any(operation.name == "linalg.index" for operation in nested(nest)) or len(nest.results) != 1:
+    if named(nest, "linalg.index") or len(nest.results) != 1:
         return False
     if made_by(nest.operands[len(nest.operands) - 1], "linalg.fill") is None:
         return False
@@ -125,7 +125,7 @@ def _is_plain(nest: ir.Operation) -> bool:
     if nest.name != "linalg.generic" or any(iterators(nest)) or len(nest.results) != 1:
         return False
     running = list(nest.regions[0].blocks[0].arguments)[-1]
-    if list(running.uses) or any(operation.name == "linalg.index" for operation in nested(nest)):
+    if list(running.uses) or named(nest, "linalg.index"):
         return False
     *maps, written = indexing_maps(nest)
     kinds = ir.AffineDimExpr | ir.AffineConstantExpr
