@@ -91,7 +91,8 @@ class Worker:
         raise _exception(*payload)
 
     def start(self, task: str) -> None:
-        """Begin what the next `call` would wait for: the process, and what the module of ``task`` imports."""
+        """Begin what the next `call` would wait for: the process, what the module of ``task`` imports, and what its
+        ``prepare()``, if it has one, does while there is no task."""
         if self._lock.acquire(blocking=False):
             try:
                 if not self._is_running():

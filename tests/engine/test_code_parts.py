@@ -61,7 +61,10 @@ def linked(compiler, code, folder):
     (folder / "outside.c").write_text("long outside(long x) { return x + 1; }")
     library = folder / "library.so"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, folder / "outside.c", folder / "module.o"], check=True)
-    return ctypes.CDLL(str(library))
+    loaded = ctypes.CDLL(str(library))
+    for function in (loaded.entry, getattr(loaded, "offered", loaded.entry)):
+        function.restype, function.argtypes = ctypes.c_int64, [ctypes.c_int64]
+    return loaded
 
 
 def seen_from_outside(code):
