@@ -11,7 +11,7 @@ from torch_mlir import ir
 import onnx2torch_mlir as o2m
 from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine import objects
-from onnx2torch_mlir.engine.compiler import constant_arguments, kernels
+from onnx2torch_mlir.engine.compiler import constant_arguments, kernels, likeness
 from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.compiler.walks import nested
 from onnx2torch_mlir.engine.layout import Packing
@@ -82,7 +82,7 @@ def marked(*bodies):
         module = ir.Module.parse(text)
         constant_arguments.give(module)
         generics = [operation for operation in nested(module.operation) if operation.name == "linalg.generic"]
-        given = [[value for value in kernels.captured(nest) if not kernels.is_constant(value)] for nest in generics]
+        given = [[value for value in likeness.captured(nest) if not kernels.is_constant(value)] for nest in generics]
         return [[value.owner.attributes["value"].value for value in values] for values in given]
 
 

@@ -19,7 +19,7 @@ from onnx2torch_mlir.engine.compiler.kernels import distinct
 from onnx2torch_mlir.engine.compiler.nest_sizes import fill_before, number_of_fill
 from onnx2torch_mlir.engine.compiler.nests import Nest, nest_of, turning
 from onnx2torch_mlir.engine.compiler.row_code import only_used_by, private_buffers
-from onnx2torch_mlir.engine.compiler.rows import Group, fits, is_by_row, is_harmless, is_long, may_join
+from onnx2torch_mlir.engine.compiler.rows import Group, fits, is_by_row, is_harmless, is_long
 from onnx2torch_mlir.engine.compiler.walks import block_of, is_memref, made_by, root_of, users
 
 FEWEST_ROWS = 6
@@ -181,9 +181,8 @@ def _meet(nests: list[Nest], rows: list[Length], equal: Equal) -> bool:
     """Whether all nests are of one group of the ``rows``."""
     group = Group(rows)
     for nest in nests:
-        if not fits(nest, group, equal) or not may_join(nest, group, equal):
+        if not fits(nest, group, equal) or not group.join(nest, equal):
             return False
-        group.nests.append(nest)
     return is_long(group, equal)
 
 

@@ -14,7 +14,8 @@ from torch_mlir.dialects import arith, llvm
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
 from onnx2torch_mlir.engine.compiler.dim_orders import reassociation
 from onnx2torch_mlir.engine.compiler.flatten import assemble
-from onnx2torch_mlir.engine.compiler.kernels import captured, distinct
+from onnx2torch_mlir.engine.compiler.kernels import distinct
+from onnx2torch_mlir.engine.compiler.likeness import captured
 from onnx2torch_mlir.engine.compiler.loop_order import Access, iterators
 from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, named, pointer, root_of, touches_memory, users
 
@@ -36,10 +37,11 @@ class Found:
 
 @dataclass
 class Tails:
-    """The functions of a module's tails: names by text, and each one's pointers whose memory no other argument reaches."""
+    """The functions of a module's tails: names by what they do and by text, and each one's pointers whose memory no other
+    argument reaches."""
 
     module: ir.Module
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[object, str] = field(default_factory=dict)
     exclusive: dict[str, list[int]] = field(default_factory=dict)
 
 

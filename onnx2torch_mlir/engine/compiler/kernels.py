@@ -23,6 +23,7 @@ from onnx2torch_mlir.engine.compiler.collapse import (
 )
 from onnx2torch_mlir.engine.compiler.constant_arguments import GIVEN
 from onnx2torch_mlir.engine.compiler.flatten import assemble, dynamic_strides, parts, without_offset
+from onnx2torch_mlir.engine.compiler.likeness import Likeness, likeness, made_alike
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
 from onnx2torch_mlir.engine.compiler.parallel_loops import SERIAL
@@ -100,10 +101,11 @@ def relax_sums(generic: ir.Operation) -> None:
 
 @dataclass
 class _Kernels:
-    """The kernels of a module: names by text, and each one's pointers whose memory no other argument reaches."""
+    """The kernels of a module: names by what is outlined and by text, and each one's pointers whose memory no other argument
+    reaches."""
 
     module: ir.Module
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[object, str] = field(default_factory=dict)
     exclusive: dict[str, list[int]] = field(default_factory=dict)
 
 
@@ -125,52 +127,79 @@ def _outline_one(generic: ir.Operation, kernels: _Kernels) -> None:
     if loops is None:
         interchange(generic, best_order(generic))
         relax_sums(generic)
-    free = captured(generic)
+    like = likeness(generic)
     with ir.InsertionPoint(generic), generic.location:
         operands = _pointwise_operands(generic, loops) if loops is not None else _operands(generic)
-        arguments = operands + [_plain(value) for value in free if not _is_copied(value)]
+        arguments = operands + [_plain(value) for value in like.captured if not _is_copied(value)]
+    maps = None if loops is None else tuple(indexing_map(strides) for strides in loops.strides)
 
     def adapt(body: ir.Operation, inside: list[ir.Value]) -> None:
         for position in range(len(operands)):
             body.operands[position] = inside[position]
-        if loops is not None:
-            maps = [ir.AffineMapAttr.get(indexing_map(strides)) for strides in loops.strides]
+        if maps is not None:
+            body.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps])
             parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-            body.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
-            body.attributes["iterator_types"] = ir.ArrayAttr.get([parallel] * len(loops.extents))
+            body.attributes["iterator_types"] = ir.ArrayAttr.get([parallel] * maps[0].n_dims)
 
-    _move(generic, arguments, free, len(operands), adapt, kernels, serial=_writes_by_itself(generic))
+    _move(_Moved(generic, like, arguments, len(operands), maps), adapt, kernels)
 
 
-def _writes_by_itself(generic: ir.Operation) -> bool:
-    """Whether the body writes memory besides what it yields: then turns may meet."""
-    return bool(named(generic, "memref.store", "memref.atomic_rmw", "llvm.store"))
+def _writes_by_itself(operation: ir.Operation) -> bool:
+    """Whether the body of a generic writes memory besides what it yields: then turns may meet."""
+    return operation.name == "linalg.generic" and bool(named(operation, "memref.store", "memref.atomic_rmw", "llvm.store"))
 
 
 def _outline_loop(loop: ir.Operation, kernels: _Kernels) -> None:
-    free = list(dict.fromkeys([*loop.operands, *captured(loop)]))
+    like = likeness(loop)
     with ir.InsertionPoint(loop), loop.location:
-        arguments = [_plain(value) for value in free if not _is_copied(value)]
-    _move(loop, arguments, free, 0, lambda body, inside: None, kernels)
+        arguments = [_plain(value) for value in like.values if not _is_copied(value)]
+    _move(_Moved(loop, like, arguments), lambda body, inside: None, kernels)
 
 
-def _move(
-    operation: ir.Operation,
-    arguments: list[_Argument],
-    free: list[ir.Value],
-    operands: int,
-    adapt: Callable[[ir.Operation, list[ir.Value]], None],
-    kernels: _Kernels,
-    *,
-    serial: bool = False,
-) -> None:
-    """Replace ``operation`` by a call of a function that holds it; of the arguments the first are its ``operands``.
-    The turns of ``serial`` ones may depend on each other (parallel_loops.py).
+@dataclass(frozen=True)
+class _Moved:
+    """What becomes a function: an operation, and the arguments that the function takes; of these the first are its
+    ``operands``, along whose axes it goes by ``maps`` there, if not as before."""
+
+    operation: ir.Operation
+    like: Likeness
+    arguments: list[_Argument]
+    operands: int = 0
+    maps: tuple[ir.AffineMap, ...] | None = None
+
+    @property
+    def copied(self) -> list[ir.Value]:
+        """What the function makes itself."""
+        return [value for value in (self.like.captured if self.operands else self.like.values) if _is_copied(value)]
+
+    def key(self) -> object:
+        """What makes it another function than others."""
+        types = tuple(argument.type for argument in self.arguments)
+        return self.like.key, types, self.maps, tuple(made_alike(v) if _is_copied(v) else None for v in self.like.values)
+
+
+def _move(moved: _Moved, adapt: Callable[[ir.Operation, list[ir.Value]], None], kernels: _Kernels) -> None:
+    """Replace the operation by a call of a function that holds it.
 
     ``adapt`` gets the copy in the function, and the values that the arguments are there.
     """
+    arguments = moved.arguments
     alone = _alone([argument.value for argument in arguments])
     starts = [sum(len(argument.pieces) for argument in arguments[:position]) for position in alone]
+    key = (tuple(starts), moved.key())
+    if key not in kernels.names:
+        kernels.names[key] = _function(moved, adapt, kernels, starts)
+    with ir.InsertionPoint(moved.operation), moved.operation.location:
+        pieces = [piece for argument in arguments for piece in argument.pieces]
+        func.CallOp([], ir.FlatSymbolRefAttr.get(kernels.names[key]), pieces)
+    moved.operation.erase()
+
+
+def _function(
+    moved: _Moved, adapt: Callable[[ir.Operation, list[ir.Value]], None], kernels: _Kernels, starts: list[int]
+) -> str:
+    """The function that holds the operation; what is not alike may still become the same, such as nests of other shapes."""
+    arguments, operation = moved.arguments, moved.operation
     types = [piece.type for argument in arguments for piece in argument.pieces]
     with ir.Location.unknown():
         kernel = func.FuncOp("kernel", (types, []), visibility="private", ip=ir.InsertionPoint(kernels.module.body))
@@ -178,31 +207,28 @@ def _move(
         given = iter(block.arguments)
         with ir.InsertionPoint(block):
             inside = [argument.received([next(given) for _ in argument.pieces]) for argument in arguments]
-            mapping = {a.value: value for a, value in list(zip(arguments, inside, strict=True))[operands:]}
-            for value in free:
-                if _is_copied(value):
-                    mapping[value] = value.owner.operation.clone().results[0]
+            mapping = {a.value: value for a, value in list(zip(arguments, inside, strict=True))[moved.operands :]}
+            for value in moved.copied:
+                mapping[value] = value.owner.operation.clone().results[0]
             body = operation.clone().operation
             adapt(body, inside)
-            for each in (body, *nested(body)) if not operands else nested(body):
+            for each in (body, *nested(body)) if not moved.operands else nested(body):
                 for position, operand in enumerate(each.operands):
                     if operand in mapping:
                         each.operands[position] = mapping[operand]
             func.ReturnOp([])
-    if serial:
+    if _writes_by_itself(operation):
+        # The turns may depend on each other (parallel_loops.py).
         kernel.attributes[SERIAL] = ir.UnitAttr.get()
     key = f"{starts}{kernel.operation.get_asm(use_local_scope=True)}"
     name = kernels.names.get(key)
-    if name is None:
-        name = kernels.names[key] = f"{_PREFIX}{len(kernels.names)}"
-        kernels.exclusive[name] = starts
-        kernel.attributes["sym_name"] = ir.StringAttr.get(name)
-    else:
+    if name is not None:
         kernel.operation.erase()
-    with ir.InsertionPoint(operation), operation.location:
-        pieces = [piece for argument in arguments for piece in argument.pieces]
-        func.CallOp([], ir.FlatSymbolRefAttr.get(name), pieces)
-    operation.erase()
+        return name
+    name = kernels.names[key] = f"{_PREFIX}{len(kernels.exclusive)}"
+    kernels.exclusive[name] = starts
+    kernel.attributes["sym_name"] = ir.StringAttr.get(name)
+    return name
 
 
 def _plain(value: ir.Value) -> _Argument:
@@ -236,22 +262,6 @@ def _pointwise_operands(generic: ir.Operation, loops: Loops) -> list[_Argument]:
         pieces += [emitted(loops.strides[operand][moving[axis]]) for axis in dynamic_strides(type_)]
         found.append(_Argument(value, type_, pieces))
     return found
-
-
-def captured(generic: ir.Operation) -> list[ir.Value]:
-    """Values that the body uses and that neither the body nor the operands define."""
-    inside: set[ir.Value] = set()
-    found: dict[ir.Value, None] = {}
-    for operation in (generic, *nested(generic)):
-        inside.update(operation.results)
-        for region in operation.regions:
-            for block in region.blocks:
-                inside.update(block.arguments)
-    for operation in nested(generic):
-        for operand in operation.operands:
-            if operand not in inside:
-                found[operand] = None
-    return list(found)
 
 
 def is_constant(value: ir.Value) -> bool:

@@ -7,6 +7,7 @@ over the row says row_passes.py, the code is written by row_code.py. What does n
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
@@ -15,6 +16,7 @@ from onnx2torch_mlir.engine.compiler import row_code
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length
 from onnx2torch_mlir.engine.compiler.kernels import distinct
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place, is_dense_along, nest_of, row_axes, row_loops, turning, uses
+from onnx2torch_mlir.engine.compiler.repeated_rows import RepeatedRows
 from onnx2torch_mlir.engine.compiler.walks import functions, named, symbol
 
 _FEWEST = 8
@@ -37,13 +39,36 @@ class Group:
     rows: list[Length]
     """How many there are along each of their dims; dims of one place do not count, unless there is but one row."""
     nests: list[Nest] = field(default_factory=list)
+    _buffers: set[ir.Value] = field(default_factory=set)
+    _written: set[ir.Value] = field(default_factory=set)
+
+    def join(self, nest: Nest, equal: Equal) -> bool:
+        """Let the nest join, unless some row of the group would then depend on another row of what the group writes, or on
+        something else that it writes; whether it did."""
+        places = nest.buffers
+        buffers = {place.root for place in places if place.root is not None} - self._buffers
+        written = {place.root for place in places if place.written and place.root is not None} - self._written
+        every, every_written = self._buffers | buffers, self._written | written
+        if len(every) > _MOST_BUFFERS:
+            return False
+        before = ((member, place) for member in self.nests for place in member.buffers if place.root in written)
+        here = ((nest, place) for place in places if place.root in every_written)
+        if not all(is_by_row(member, place, self.rows, equal) for member, place in (*before, *here)):
+            return False
+        pairs = itertools.chain(itertools.product(every_written, buffers), itertools.product(written, every - buffers))
+        if not all(one == other or distinct(one, other) for one, other in pairs):
+            return False
+        self.nests.append(nest)
+        self._buffers, self._written = every, every_written
+        return True
 
 
 def fuse(module: ir.Module) -> list[ir.Operation]:
     """Fuse the nests of @main (on memrefs, named operations generalized); the loops over rows that they became."""
     (main,) = (f for f in functions(module) if symbol(f) == "main")
     blocks = dict.fromkeys(generic.block for generic in named(main, "linalg.generic"))
-    return [loop for block in blocks for run in _runs(block) for loop in _fuse_run(run)]
+    repeated = RepeatedRows()
+    return [loop for block in blocks for run in _runs(block) for loop in _fuse_run(run, repeated)]
 
 
 def _runs(block: ir.Block) -> list[list[ir.Operation]]:
@@ -63,7 +88,7 @@ def is_harmless(operation: ir.Operation) -> bool:
     return operation.name in _HARMLESS or operation.name.startswith(("arith.", "math."))
 
 
-def _fuse_run(run: list[ir.Operation]) -> list[ir.Operation]:
+def _fuse_run(run: list[ir.Operation], repeated: RepeatedRows) -> list[ir.Operation]:
     equal = Equal()
     nests = [nest_of(generic, equal) for generic in run]
     loops: list[ir.Operation] = []
@@ -73,7 +98,7 @@ def _fuse_run(run: list[ir.Operation]) -> list[ir.Operation]:
         if group is None:
             start += 1
             continue
-        loops.append(row_code.write(group.rows, group.nests, equal))
+        loops.append(row_code.write(group.rows, group.nests, equal, repeated))
         start += len(group.nests)
     return loops
 
@@ -85,9 +110,8 @@ def _group_from(nests: list[Nest | None], start: int, equal: Equal) -> Group | N
         return None
     group = Group([equal.find(seed.lengths[dim]) for dim in turning(seed, equal) if dim < seed.parallel] or [1])
     for nest in nests[start:]:
-        if nest is None or not fits(nest, group, equal) or not may_join(nest, group, equal):
+        if nest is None or not fits(nest, group, equal) or not group.join(nest, equal):
             break
-        group.nests.append(nest)
     return group if seed in group.nests and len(group.nests) > 1 and is_long(group, equal) else None
 
 
@@ -130,20 +154,6 @@ def fits(nest: Nest, group: Group, equal: Equal) -> bool:
 def _inside(nest: Nest, group: Group, equal: Equal) -> list[int]:
     """The loops inside a row."""
     return [dim for dim in turning(nest, equal) if dim not in (row_loops(nest, group.rows, equal) or [])]
-
-
-def may_join(nest: Nest, group: Group, equal: Equal) -> bool:
-    """Whether each row of the group depends on the same row of what the group writes, and on nothing else it writes."""
-    members = [*group.nests, nest]
-    every = [(member, place) for member in members for place in member.buffers]
-    written = {place.root for _, place in every if place.written}
-    roots = {place.root for _, place in every}
-    if len(roots) > _MOST_BUFFERS:
-        return False
-    by_row = all(is_by_row(member, place, group.rows, equal) for member, place in every if place.root in written)
-    return by_row and all(
-        distinct(one, other) for one in written for other in roots if one != other
-    )
 
 
 def is_by_row(nest: Nest, place: Place, rows: list[Length], equal: Equal) -> bool:

@@ -11,7 +11,8 @@ from torch_mlir.dialects import arith, builtin, func, llvm
 
 from onnx2torch_mlir.engine.compiler.contraction_tails import Found, Tails, spread_of
 from onnx2torch_mlir.engine.compiler.flatten import Known, parts, sizes_and_strides, times, value_of, without_offset
-from onnx2torch_mlir.engine.compiler.kernels import captured, is_constant
+from onnx2torch_mlir.engine.compiler.kernels import is_constant
+from onnx2torch_mlir.engine.compiler.likeness import likeness, made_alike
 from onnx2torch_mlir.engine.compiler.tail_code import write_body
 from onnx2torch_mlir.engine.compiler.walks import bytes_on, pointer
 
@@ -30,8 +31,10 @@ def handed_on(found: Found | None, tails: Tails, widths: list[int]) -> Iterator[
         yield []
         return
     nest = found.nest
-    free = [value for value in captured(nest) if not is_constant(value)]
+    like = likeness(nest)
+    free = [value for value in like.captured if not is_constant(value)]
     given: list[Known] = []
+    groups: list[int] = []
     for value, kind in zip(nest.operands, found.kinds, strict=True):
         if kind == "scalar":
             given.append(value)
@@ -42,12 +45,21 @@ def handed_on(found: Found | None, tails: Tails, widths: list[int]) -> Iterator[
             given.append(pieces[0])
             sizes, strides = sizes_and_strides(type_, pieces)
             if kind == "spread":
-                given += _groups(value, sizes, strides)
+                told = _groups(value, sizes, strides)
+                groups.append(len(told))
+                given += told
             if kind == "cycle":
                 given.append(functools.reduce(times, sizes))
     given += free
     out = given.pop(result)
-    name = _function(found, tails, widths, given, (result, free))
+    # Of the numbers it knows 0 and 1 only, so that layers of other sizes have the same function: to divide by one that is not
+    # known takes about as long as a step of a tile.
+    known = tuple(value if _is_known(value) else _type_of(value) for value in given)
+    constants = tuple(made_alike(value) if is_constant(value) else None for value in like.captured)
+    key = (like.key, constants, tuple(found.kinds), tuple(widths), known, tuple(groups))
+    if key not in tails.names:
+        tails.names[key] = _function(found, tails, widths, given, (result, free))
+    name = tails.names[key]
     # What is called in a loop, or by several threads, needs words of its own each time.
     stack = llvm.StackSaveOp(pointer()).result
     words = _stored([value_of(value) for value in given if not _is_known(value)])
@@ -56,11 +68,10 @@ def handed_on(found: Found | None, tails: Tails, widths: list[int]) -> Iterator[
 
 
 def _function(found: Found, tails: Tails, widths: list[int], given: list[Known], places: tuple[int, list[ir.Value]]) -> str:
-    """The name of the tail's function, of which there is one for all that are alike.
+    """The name of the tail's function, of which there is one for all that become the same.
 
-    ``given``: what becomes its words. Of numbers it knows 0 and 1 only, so that layers of other sizes have the same function;
-    to divide by one that is not known takes about as long as a step of a tile. ``places``: before which of these the result's
-    pointer belongs, and the last of the values.
+    ``given``: what becomes its words. ``places``: before which of these the result's pointer belongs, and the last of the
+    values.
     """
     result, free = places
     with ir.Location.unknown():
@@ -68,7 +79,7 @@ def _function(found: Found, tails: Tails, widths: list[int], given: list[Known],
         block = kernel.add_entry_block()
         with ir.InsertionPoint(block):
             arguments = list(block.arguments)
-            types = [_word() if isinstance(value, int) else value.type for value in given if not _is_known(value)]
+            types = [_type_of(value) for value in given if not _is_known(value)]
             words = iter(_loaded(arguments[_WORDS], types))
             told = [value_of(value) if _is_known(value) else next(words) for value in given]
             told.insert(result, arguments[_OUT])
@@ -79,7 +90,7 @@ def _function(found: Found, tails: Tails, widths: list[int], given: list[Known],
     if name is not None:
         kernel.operation.erase()
         return name
-    name = tails.names[key] = f"o2m_tail_{len(tails.names)}"
+    name = tails.names[key] = f"o2m_tail_{len(tails.exclusive)}"
     kernel.attributes["sym_name"] = ir.StringAttr.get(name)
     tails.exclusive[name] = [_SUMS, _OUT]
     return name
@@ -88,6 +99,10 @@ def _function(found: Found, tails: Tails, widths: list[int], given: list[Known],
 def _is_known(value: Known) -> bool:
     """Whether the tail's function knows the number itself."""
     return isinstance(value, int) and value in (0, 1)
+
+
+def _type_of(value: Known) -> ir.Type:
+    return _word() if isinstance(value, int) else value.type
 
 
 def _stored(values: list[ir.Value]) -> ir.Value:

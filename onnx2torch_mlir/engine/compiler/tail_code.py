@@ -13,7 +13,7 @@ from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.contraction_tails import Found, spread_of
 from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes
-from onnx2torch_mlir.engine.compiler.kernels import captured
+from onnx2torch_mlir.engine.compiler.likeness import captured
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp
 from onnx2torch_mlir.engine.compiler.walks import bytes_on, copied, i64, is_memref
 

@@ -137,9 +137,17 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
 
 
 def prepare() -> None:
-    """Compile a program of nothing, which loads what any program needs and leaves its routines in this process
+    """Compile a program of a single nest, which loads what any program needs and leaves its routines in this process
     (written_code.py)."""
-    build(b"func.func @main(%x: tensor<1xf32>) -> tensor<1xf32> { return %x : tensor<1xf32> }", Options(inputs=1))
+    build(_LITTLE, Options(inputs=1))
+
+
+_LITTLE = b"""
+  func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
+    %sums = tensor.empty() : tensor<16xf32>
+    %all = linalg.add ins(%x, %x : tensor<16xf32>, tensor<16xf32>) outs(%sums : tensor<16xf32>) -> tensor<16xf32>
+    return %all : tensor<16xf32>
+  }"""
 
 
 @dataclass(frozen=True)

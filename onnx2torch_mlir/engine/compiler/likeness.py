@@ -1,0 +1,75 @@
+"""What an operation says whatever values it is given: of those that are alike, layers of a network say, only one is written."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch_mlir import ir
+
+
+class Likeness(NamedTuple):
+    """Of two operations with the same ``key`` one is the other with its own ``values`` in place of the other's."""
+
+    key: object
+    values: list[ir.Value]
+    """What the operation and those inside of it use and none of them makes, in the order of the first use."""
+    captured: list[ir.Value]
+    """Those that operations inside use, in the order of the first use there."""
+
+
+def likeness(operation: ir.Operation) -> Likeness:
+    """The likeness of ``operation``, whose values count by their types and by where the same ones are used."""
+    numbers, captured, places = _used(operation)
+    return Likeness((_text(operation), tuple(places), tuple(value.type for value in numbers)), list(numbers), captured)
+
+
+def uses(operation: ir.Operation) -> list[ir.Value]:
+    """Values that the operation and those inside of it use and that none of them makes, in the order of the first use."""
+    return list(_used(operation)[0])
+
+
+def captured(operation: ir.Operation) -> list[ir.Value]:
+    """Values that operations inside of ``operation`` use and that none of them makes, in the order of the first use."""
+    return _used(operation)[1]
+
+
+def made_alike(value: ir.Value) -> object:
+    """What the operation that makes the value, from nothing, says: a constant's number."""
+    operation = value.owner.operation
+    return operation.name, tuple((name, operation.attributes[name]) for name in operation.attributes), value.type
+
+
+def _text(operation: ir.Operation) -> str:
+    """The operation as it is alone, where all values that it is given have the same name.
+
+    A text of an operation inside of a function would take the numbers of that function's values, and long to count them.
+    """
+    with ir.Location.unknown(operation.context):
+        module = ir.Module.create()
+    with ir.InsertionPoint(module.body):
+        alone = operation.clone()
+    return alone.get_asm(use_local_scope=True, assume_verified=True)
+
+
+def _used(operation: ir.Operation) -> tuple[dict[ir.Value, int], list[ir.Value], list[int]]:
+    """The values from outside, numbered; those of them that are used inside; and the number for each use, in order."""
+    numbers: dict[ir.Value, int] = {}
+    captured: dict[ir.Value, None] = {}
+    inside: set[ir.Value] = set()
+    places: list[int] = []
+
+    def see(each: ir.Operation) -> ir.WalkResult:
+        outermost = not inside and each == operation
+        for value in each.operands:
+            if value not in inside:
+                places.append(numbers.setdefault(value, len(numbers)))
+                if not outermost:
+                    captured[value] = None
+        inside.update(each.results)
+        for region in each.regions:
+            for block in region.blocks:
+                inside.update(block.arguments)
+        return ir.WalkResult.ADVANCE
+
+    operation.walk(see, ir.WalkOrder.PRE_ORDER)
+    return numbers, list(captured), places
