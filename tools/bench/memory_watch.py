@@ -30,8 +30,8 @@ class Peak:
     output: str = ""
 
 
-def watch(command: Sequence[str]) -> Peak:
-    """Run ``command`` and watch its memory.
+def watch(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Peak:
+    """Run ``command``, in this process' environment unless another is given, and watch its memory.
 
     Raises:
         RuntimeError: it failed; with the last line of its messages.
@@ -39,7 +39,7 @@ def watch(command: Sequence[str]) -> Peak:
     peak = Peak()
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=out, stderr=err)
+        process = subprocess.Popen(command, stdout=out, stderr=err, env=environment)
         done = threading.Event()
         sampler = threading.Thread(target=_sample, args=(process.pid, peak, done))
         sampler.start()

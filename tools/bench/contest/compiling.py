@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.bench.contest import tables
-from tools.bench.contest.rounds import WORKER, Contender, Outcome, Worker
+from tools.bench.contest.rounds import WORKER, Contender, Outcome, Worker, environment
 from tools.bench.contest.workload import Workload, made
 from tools.bench.memory_watch import watch
 
@@ -89,9 +89,9 @@ def _memory(workload: str, threads: int, plugins: Sequence[Path]) -> int:
     given = [argument for path in plugins for argument in ("--plugin", str(path))]
     with tempfile.TemporaryDirectory(prefix="compiling-") as name:
         command = [sys.executable, str(WORKER), "ours", workload, "--once", "--threads", str(threads), "--fresh", name, *given]
-        return watch(command).resident
+        return watch(command, environment(threads)).resident
 
 
 def _idle(threads: int) -> int:
-    """The least of two: a first process may compile Python files, too."""
+    """The least of two: a first process may compile Python's files, too."""
     return min(_memory("relu-1", threads, ()) for _ in range(2))

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from tools.bench.contest.workload import folder
+
 WORKER = Path(__file__).resolve().parent / "worker.py"
 TURN = 0.05
 """Seconds that a contender is given in one round, or one call if that takes longer."""
@@ -107,9 +109,12 @@ class Worker:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The environment of a worker: this many threads for libraries that ask it."""
+    """The environment of a worker: this many threads for libraries that ask it, and Python's bytecode kept, as it is where
+    packages are installed."""
     counts = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
-    return {**os.environ, **counts}
+    found = {**os.environ, **counts, "PYTHONPYCACHEPREFIX": str(folder() / "bytecode")}
+    found.pop("PYTHONDONTWRITEBYTECODE", None)
+    return found
 
 
 def contest(
