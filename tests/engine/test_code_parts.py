@@ -72,7 +72,8 @@ def seen_from_outside(code):
 
 
 def bodies(module):
-    return {symbol(function) for function in functions(module)}
+    """The functions, by the names that others have for them."""
+    return {symbol(function).removesuffix("_own") for function in functions(module)}
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
@@ -199,7 +200,9 @@ def test_what_is_written_as_text_is_there_once(processors, tmp_path, monkeypatch
         assert written.names == ({"o2m_twice", "o2m_four_times", "offered"} if processors > 1 else set())
         code = object_code.generate(module, "entry", written, seen=["offered"])
     assert objects.undefined_symbols(code) == ["outside"]
-    assert seen_from_outside(code) == {f"{wrapper}{name}" for name in ("entry", "offered") for wrapper in ("", "_mlir_")}
+    # The execution engine adds a function for each that it finds to be seen, but for those that parts offer.
+    added = {"_mlir_entry"} if processors > 1 else {"_mlir_entry", "_mlir_offered"}
+    assert seen_from_outside(code) == {"entry", "offered", *added}
     compiler = shutil.which("cc")
     if compiler is not None:
         library = linked(compiler, code, tmp_path)

@@ -13,8 +13,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from torch_mlir import ir
+from torch_mlir.dialects import llvm
 
-from onnx2torch_mlir.engine.compiler.walks import declare, nested, symbol
+from onnx2torch_mlir.engine.compiler.walks import declare, nested, pointer, symbol
 
 _MOVES = "o2m_"
 """How the functions begin that LLVM inlines nowhere (lower_to_llvm.py)."""
@@ -51,7 +52,8 @@ def split(module: ir.Module, most: int, elsewhere: Collection[str] = (), *, expo
     bodies = {name: function for name, function in own.items() if len(function.regions[0].blocks)}
     inside = {name: nested(function) for name, function in bodies.items()}
     works = {name: len(inside[name]) + _BLOCK * len(function.regions[0].blocks) for name, function in bodies.items()}
-    called = {name: _symbols_in(operations) for name, operations in inside.items()}
+    named = {name: _names_in(operations) for name, operations in inside.items()}
+    called = {name: {symbol for _, _, symbol in found} for name, found in named.items()}
     foreign = set(elsewhere) - bodies.keys()
     count = max(min(most, sum(works.values()) // _WORTH), 1)
     moving = [name for name in bodies if name.startswith(_MOVES) and _is_internal(bodies[name]) and called[name] <= set(own)]
@@ -64,8 +66,6 @@ def split(module: ir.Module, most: int, elsewhere: Collection[str] = (), *, expo
     # What no part has comes from outside; module 0 has its declarations.
     needed = [sorted(name for name in names if place.get(name, 0) != part) for part, names in enumerate(across)]
     shared = sorted(bodies if exported else {name for names in needed for name in names if name in bodies})
-    for name in shared:
-        bodies[name].attributes["linkage"] = _external()
     modules = [module, *(ir.Module.create() for _ in range(count - 1))]
     for made, names in zip(modules, needed, strict=True):
         for name in names:
@@ -75,6 +75,12 @@ def split(module: ir.Module, most: int, elsewhere: Collection[str] = (), *, expo
             function.detach_from_parent()
             modules[place[name]].body.append(function)
     offered = [[name for name in shared if place[name] == part] for part in range(count)]
+    for part, names in enumerate(offered):
+        _offer({name: bodies[name] for name in names}, modules[part])
+    for name, found in named.items():
+        for operation, attribute, callee in found:
+            if callee in offered[place[name]]:
+                operation.attributes[attribute] = ir.FlatSymbolRefAttr.get(_own(callee))
     missing = [sorted({name for name in needed[part] if name in bodies} | across[part] & foreign) for part in range(count)]
     return [
         Part(_in_own_context(made) if part else made, missing[part], offered[part])
@@ -83,18 +89,37 @@ def split(module: ir.Module, most: int, elsewhere: Collection[str] = (), *, expo
     ]
 
 
-def _symbols_in(operations: list[ir.Operation]) -> set[str]:
-    """What the operations name."""
-    attributes = (one.attributes[name] for one in operations for name in ("callee", "global_name") if name in one.attributes)
-    return {ir.FlatSymbolRefAttr(attribute).value for attribute in attributes}
+def _names_in(operations: list[ir.Operation]) -> list[tuple[ir.Operation, str, str]]:
+    """Where the operations name something: which of them, by which attribute, and what."""
+    places = [(one, name) for one in operations for name in ("callee", "global_name") if name in one.attributes]
+    return [(one, name, ir.FlatSymbolRefAttr(one.attributes[name]).value) for one, name in places]
 
 
 def _is_internal(function: ir.Operation) -> bool:
     return "internal" in str(function.attributes["linkage"])
 
 
-def _external() -> ir.Attribute:
-    return ir.Attribute.parse("#llvm.linkage<external>")
+def _offer(functions: dict[str, ir.Operation], module: ir.Module) -> None:
+    """Let other parts call these functions of a module, which get other names in it.
+
+    They stay internal: of all others the execution engine makes a second one that nobody calls, which takes LLVM as long.
+    """
+    for name, function in functions.items():
+        function.attributes["sym_name"] = ir.StringAttr.get(_own(name))
+        function.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
+        attributes = {
+            "sym_name": ir.StringAttr.get(name),
+            "alias_type": function.attributes["function_type"],
+            "linkage": ir.Attribute.parse("#llvm.linkage<external>"),
+        }
+        with ir.InsertionPoint(module.body):
+            alias = ir.Operation.create("llvm.mlir.alias", attributes=attributes, regions=1)
+        with ir.InsertionPoint(alias.regions[0].blocks.append()):
+            llvm.ReturnOp(arg=llvm.AddressOfOp(pointer(), _own(name)).result)
+
+
+def _own(name: str) -> str:
+    return f"{name}_own"
 
 
 def _in_own_context(module: ir.Module) -> ir.Module:

@@ -18,10 +18,6 @@ from onnx2torch_mlir.engine.compiler.code_parts import Part
 if TYPE_CHECKING:
     from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 
-_WRAPPER = "_mlir_"
-"""How the functions begin by which the execution engine would call those that it finds offered."""
-
-
 def generate(module: ir.Module, entry: str, written: WrittenCode, seen: Collection[str] = ()) -> bytes:
     """The object file of a module that begins at ``entry``, and of what is ``written`` beside, of which only the functions
     ``seen`` are so from outside. The module is taken apart on the way."""
@@ -30,7 +26,7 @@ def generate(module: ir.Module, entry: str, written: WrittenCode, seen: Collecti
     with ThreadPoolExecutor(len(parts)) as pool:
         codes = list(pool.map(compiled, parts, [written.level] * len(parts), names)) + written.objects()
     hidden = {name for part in parts for name in part.offered} | (written.names - set(seen))
-    return codes[0] if len(codes) == 1 else elf_objects.joined(codes, hidden | {_WRAPPER + name for name in hidden})
+    return codes[0] if len(codes) == 1 else elf_objects.joined(codes, hidden)
 
 
 def compiled(part: Part, level: int, entry: str) -> bytes:
