@@ -39,6 +39,13 @@ class Found:
     equal: Equal
     private: set[ir.Value]
     """Buffers that nobody else knows."""
+    sums: tuple[Nest, Nest]
+    """The scores and the products, as nests."""
+
+    @property
+    def every(self) -> list[Nest]:
+        """All nests."""
+        return [self.sums[0], *self.nests, self.sums[1]]
 
     @property
     def given(self) -> ir.Value:
@@ -98,7 +105,7 @@ def find(scores: Contraction, is_plain: Callable[[Contraction], bool], order: Or
     if not _is_all(first, 2, loops, equal) or not _is_all(second, chain.products.left, others, equal):
         return None
     private = private_buffers(known, members | set(begins))
-    found = Found(scores, known, chain.products, [fill, last], rows, equal, private)
+    found = Found(scores, known, chain.products, [fill, last], rows, equal, private, (first, second))
     by_row = all(is_by_row(nest, place, rows, equal) for nest in known for place in nest.buffers if place.root == found.given)
     return found if by_row and {found.given, found.made} <= private and _may_move(found, chain) else None
 

@@ -13,12 +13,14 @@ from torch_mlir.dialects import arith, func, memref, scf
 
 from onnx2torch_mlir.engine.compiler import column_packing, profiling, threads
 from onnx2torch_mlir.engine.compiler.attention import FEWEST_ROWS, Found
+from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
 from onnx2torch_mlir.engine.compiler.contraction_panels import even_parts
 from onnx2torch_mlir.engine.compiler.contraction_rows import MOST_ROWS, RowsKind
 from onnx2torch_mlir.engine.compiler.extents import index
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
 from onnx2torch_mlir.engine.compiler.nests import row_axes
 from onnx2torch_mlir.engine.compiler.parallel_loops import parallel, thread_count, worker
+from onnx2torch_mlir.engine.compiler.repeated_code import RepeatedCode, alike
 from onnx2torch_mlir.engine.compiler.row_code import Writer, row_of, settle
 from onnx2torch_mlir.engine.compiler.scalar_code import Scalar, constant, emit
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -29,17 +31,22 @@ _HELD = 256 << 10
 """Bytes of scores that a thread holds: they stay in the second-level cache beside the columns that they meet."""
 
 
-@dataclass(frozen=True)
-class Written:
-    """The loop, the functions of rows that it calls, and the numbers of segments and batches of the columns packed before."""
-
-    loop: ir.Operation
-    kinds: set[RowsKind]
-    packed: set[tuple[int, int]]
+def kinds_of(found: Found) -> set[RowsKind]:
+    """The functions of rows that the code of an attention calls."""
+    return {_kind(contraction) for contraction in (found.scores, found.products)}
 
 
-def write(found: Found, unit: VectorUnit, context: ir.Value) -> Written:
-    """Replace an attention by one loop where its products are; ``context`` is the call's.
+def packed_of(found: Found) -> set[tuple[int, int]]:
+    """The numbers of segments and batches of the columns that it packs."""
+    return {(len(contraction.segments), len(contraction.batches)) for contraction in (found.scores, found.products)}
+
+
+def _kind(found: Contraction) -> RowsKind:
+    return RowsKind(len(found.batches), len(found.rows), len(found.merged()))
+
+
+def write(found: Found, unit: VectorUnit, context: ir.Value, repeated: RepeatedCode) -> ir.Operation:
+    """Replace an attention by one loop where its products are, which is returned; ``context`` is the call's.
 
     Where only the run tells how many rows there are, nests and sums stay beside it for few of them.
     """
@@ -47,9 +54,10 @@ def write(found: Found, unit: VectorUnit, context: ir.Value) -> Written:
     profiling.bring(members)
     with ir.InsertionPoint(products), products.location:
         if found.scores.known_rows is not None:
-            written = _Code(found, unit, context).written()
-            settle(members, roots, found.private, written.loop)
-            return written
+            group = alike(found.rows, found.every, found.private, [context])
+            loop = repeated.written(group, products, lambda: _Code(found, unit, context).loop())
+            settle(members, roots, found.private, loop)
+            return loop
         sizes = Sizes(found.scores)
         rows = sizes.count_of(found.scores.rows)
         many = arith.CmpIOp(arith.CmpIPredicate.sge, rows, sizes.number(FEWEST_ROWS)).result
@@ -57,14 +65,14 @@ def write(found: Found, unit: VectorUnit, context: ir.Value) -> Written:
         with ir.InsertionPoint(branch.then_block):
             end = scf.YieldOp([])
         with ir.InsertionPoint(end):
-            written = _Code(found, unit, context).written()
+            loop = _Code(found, unit, context).loop()
         for member in members:
             member.detach_from_parent()
             branch.else_block.append(member)
         with ir.InsertionPoint(branch.else_block):
             scf.YieldOp([])
     settle([], roots, set(), branch.operation)
-    return written
+    return loop
 
 
 @dataclass(frozen=True)
@@ -94,12 +102,11 @@ class _Code:
         self._found, self._unit, self._context = found, unit, context
         self._sums = (found.scores, found.products)
         self._sizes = tuple(Sizes(contraction) for contraction in self._sums)
-        self._kinds = [RowsKind(len(c.batches), len(c.rows), len(c.merged())) for c in self._sums]
         self._tile = _number(unit.rows)
         self._row_bytes = self._count(0, [found.scores.column or 0]) * _BYTES
 
-    def written(self) -> Written:
-        """The loop and all around it."""
+    def loop(self) -> ir.Operation:
+        """The loop, and all around it."""
         found = self._found
         columns = [self._columns(number) for number in (0, 1)]
         source, target = address(found.scores.value(found.scores.left)), address(found.products.value(2))
@@ -123,8 +130,7 @@ class _Code:
         for buffer in {*rooms.values(), *(each.buffer for each in columns)}:
             memref.DeallocOp(buffer)
         writer.free()
-        packed = {(len(contraction.segments), len(contraction.batches)) for contraction in self._sums}
-        return Written(loop, set(self._kinds), packed)
+        return loop
 
     def _count(self, number: int, dims: list[int]) -> Scalar:
         return Scalar(self._sizes[number].count_of(dims))
@@ -194,7 +200,7 @@ class _Code:
             words += [self._count(number, [dim]), *(steps if number == 0 else reversed(steps))]
         *outer, inner = found.merged()
         words += [word for group in outer for word in (self._count(number, group), self._step(number, found.left, group[-1]))]
-        _call(self._kinds[number].name, [left, columns.place, result], [*words, self._count(number, inner)])
+        _call(_kind(found).name, [left, columns.place, result], [*words, self._count(number, inner)])
 
 
 def rows_of_blocks(rows: int | None, tile: int) -> set[int] | None:

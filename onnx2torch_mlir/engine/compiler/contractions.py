@@ -32,6 +32,7 @@ from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
 from onnx2torch_mlir.engine.compiler.needed_tiles import NeededTiles
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
+from onnx2torch_mlir.engine.compiler.repeated_code import RepeatedCode
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import functions, named, symbol
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
@@ -98,13 +99,13 @@ def _replace_attention(main: ir.Operation, program: _Program) -> list[ir.Operati
         if found is not None and not taken & set(found.members):
             taken |= set(found.members)
             every.append(found)
+    repeated = RepeatedCode()
     for one in every:
         for contraction in (one.scores, one.products):
             program.tiles.add_rows(contraction, attention_code.rows_of_blocks(contraction.known_rows, of_host().rows))
-        written = attention_code.write(one, of_host(), program.weights.context)
-        loops.append(written.loop)
-        program.of_rows |= written.kinds
-        program.packed_before |= written.packed
+        program.of_rows |= attention_code.kinds_of(one)
+        program.packed_before |= attention_code.packed_of(one)
+        loops.append(attention_code.write(one, of_host(), program.weights.context, repeated))
     return loops
 
 

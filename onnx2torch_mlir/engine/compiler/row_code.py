@@ -11,7 +11,7 @@ from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted
 from onnx2torch_mlir.engine.compiler.kernels import relax_sums
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place, row_axes
 from onnx2torch_mlir.engine.compiler.parallel_loops import parallel, thread_count, worker
-from onnx2torch_mlir.engine.compiler.repeated_rows import RepeatedRows, alike
+from onnx2torch_mlir.engine.compiler.repeated_code import RepeatedCode, alike
 from onnx2torch_mlir.engine.compiler.row_loops import Loops, Spot
 from onnx2torch_mlir.engine.compiler.row_passes import Pass, Step, passes_of
 from onnx2torch_mlir.engine.compiler.walks import block_of, made_by, root_of
@@ -22,16 +22,13 @@ _ON_THE_STACK = 4096
 """Elements: larger rows, and those of unknown size, are allocated."""
 
 
-def write(rows: list[Length], nests: list[Nest], equal: Equal, repeated: RepeatedRows) -> ir.Operation:
+def write(rows: list[Length], nests: list[Nest], equal: Equal, repeated: RepeatedCode) -> ir.Operation:
     """Replace ``nests`` over the same ``rows`` by one loop nest where the last of them is; its outermost loop."""
     last = nests[-1].operation
     private = private_buffers(nests, {nest.operation for nest in nests})
     group = alike(rows, nests, private)
     with ir.InsertionPoint(last), last.location:
-        loop = repeated.copy(group)
-        if loop is None:
-            loop = _written(Writer(rows, nests, private, equal))
-            repeated.keep(group, loop)
+        loop = repeated.written(group, last, lambda: _written(Writer(rows, nests, private, equal)))
     settle([nest.operation for nest in nests], touched(nests), private, loop)
     return loop
 

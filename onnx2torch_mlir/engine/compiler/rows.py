@@ -16,7 +16,7 @@ from onnx2torch_mlir.engine.compiler import row_code
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length
 from onnx2torch_mlir.engine.compiler.kernels import distinct
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place, is_dense_along, nest_of, row_axes, row_loops, turning, uses
-from onnx2torch_mlir.engine.compiler.repeated_rows import RepeatedRows
+from onnx2torch_mlir.engine.compiler.repeated_code import RepeatedCode
 from onnx2torch_mlir.engine.compiler.walks import functions, named, symbol
 
 _FEWEST = 8
@@ -67,7 +67,7 @@ def fuse(module: ir.Module) -> list[ir.Operation]:
     """Fuse the nests of @main (on memrefs, named operations generalized); the loops over rows that they became."""
     (main,) = (f for f in functions(module) if symbol(f) == "main")
     blocks = dict.fromkeys(generic.block for generic in named(main, "linalg.generic"))
-    repeated = RepeatedRows()
+    repeated = RepeatedCode()
     return [loop for block in blocks for run in _runs(block) for loop in _fuse_run(run, repeated)]
 
 
@@ -88,7 +88,7 @@ def is_harmless(operation: ir.Operation) -> bool:
     return operation.name in _HARMLESS or operation.name.startswith(("arith.", "math."))
 
 
-def _fuse_run(run: list[ir.Operation], repeated: RepeatedRows) -> list[ir.Operation]:
+def _fuse_run(run: list[ir.Operation], repeated: RepeatedCode) -> list[ir.Operation]:
     equal = Equal()
     nests = [nest_of(generic, equal) for generic in run]
     loops: list[ir.Operation] = []
