@@ -73,7 +73,7 @@ def seen_from_outside(code):
 
 def bodies(module):
     """The functions, by the names that others have for them."""
-    return {symbol(function).removesuffix("_own") for function in functions(module)}
+    return {symbol(function).removesuffix(".inside") for function in functions(module)}
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])

@@ -80,7 +80,7 @@ def split(module: ir.Module, most: int, elsewhere: Collection[str] = (), *, expo
     for name, found in named.items():
         for operation, attribute, callee in found:
             if callee in offered[place[name]]:
-                operation.attributes[attribute] = ir.FlatSymbolRefAttr.get(_own(callee))
+                operation.attributes[attribute] = ir.FlatSymbolRefAttr.get(_inside(callee))
     missing = [sorted({name for name in needed[part] if name in bodies} | across[part] & foreign) for part in range(count)]
     return [
         Part(_in_own_context(made) if part else made, missing[part], offered[part])
@@ -105,7 +105,7 @@ def _offer(functions: dict[str, ir.Operation], module: ir.Module) -> None:
     They stay internal: of all others the execution engine makes a second one that nobody calls, which takes LLVM as long.
     """
     for name, function in functions.items():
-        function.attributes["sym_name"] = ir.StringAttr.get(_own(name))
+        function.attributes["sym_name"] = ir.StringAttr.get(_inside(name))
         function.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
         attributes = {
             "sym_name": ir.StringAttr.get(name),
@@ -115,11 +115,12 @@ def _offer(functions: dict[str, ir.Operation], module: ir.Module) -> None:
         with ir.InsertionPoint(module.body):
             alias = ir.Operation.create("llvm.mlir.alias", attributes=attributes, regions=1)
         with ir.InsertionPoint(alias.regions[0].blocks.append()):
-            llvm.ReturnOp(arg=llvm.AddressOfOp(pointer(), _own(name)).result)
+            llvm.ReturnOp(arg=llvm.AddressOfOp(pointer(), _inside(name)).result)
 
 
-def _own(name: str) -> str:
-    return f"{name}_own"
+def _inside(name: str) -> str:
+    """The name of a function in its part; no text has dots in its names."""
+    return f"{name}.inside"
 
 
 def _in_own_context(module: ir.Module) -> ir.Module:
