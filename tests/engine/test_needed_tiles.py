@@ -116,9 +116,9 @@ def test_rows_without_a_tile_go_one_by_one(name, monkeypatch):
     made = contraction_driver.functions_for
     needed = []
 
-    def with_none(unit, kinds, of_rows, sizes, codes):
+    def with_none(unit, kinds, of_rows, sizes, codes, **more):
         needed.append(len(sizes))
-        return made(unit, kinds, of_rows, set(), codes)
+        return made(unit, kinds, of_rows, set(), codes, **more)
 
     monkeypatch.setattr(contraction_driver, "functions_for", with_none)
     check(MODELS[name])
@@ -127,7 +127,7 @@ def test_rows_without_a_tile_go_one_by_one(name, monkeypatch):
 
 def test_tiles_that_nobody_calls_are_not_made(monkeypatch):
     made, sizes = contraction_driver.functions_for, []
-    monkeypatch.setattr(contraction_driver, "functions_for", lambda *given: sizes.append(given[3]) or made(*given))
+    monkeypatch.setattr(contraction_driver, "functions_for", lambda *a, **k: sizes.append(a[3]) or made(*a, **k))
     compiled(product(24 * of_host().rows, 30, 4 * of_host().columns), 1)
     assert sizes.pop() == {TileSize(1, of_host().rows, 2)}
     compiled(product("n", 30, 4 * of_host().columns), 1)

@@ -7,11 +7,12 @@ registers, where AVX-512 looks up those of four bits and less: sums of a block a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
-from onnx2torch_mlir.engine.compiler.code_text import column_masks, header_word
+from onnx2torch_mlir.engine.compiler import contraction_panels
+from onnx2torch_mlir.engine.compiler.code_text import called, column_masks, declared, header_word, words
 from onnx2torch_mlir.engine.compiler.coded_words import bits_of, decoded, decoded_rest, has_table, read_record, words_of
-from onnx2torch_mlir.engine.compiler.register_tile import tile_types
+from onnx2torch_mlir.engine.compiler.contraction_panels import WITHOUT_TAIL
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.layout import FLOAT_CODES, INTEGERS
 
@@ -171,11 +172,19 @@ def _by_type(known: Sequence[int], call: Callable[[int], list[str]]) -> list[str
     return lines
 
 
+_POINTERS = [(f"%{name}", "!llvm.ptr") for name in ("header", "a", "table", "b", "c")]
+_ARGUMENTS = [*_POINTERS, *words(["m", "n", "k"]), ("%add", "i1")]
+"""Of @o2m_coded_panels: the header, and what @o2m_panels_1 takes where nothing follows."""
+
+
+def call(moved: Mapping[str, str]) -> str:
+    """A call of @o2m_coded_panels, each argument by its own name unless it is ``moved``."""
+    return called("o2m_coded_panels", [(moved.get(name, name), type_) for name, type_ in _ARGUMENTS])
+
+
 def _panels(unit: VectorUnit, known: Sequence[int]) -> str:
-    """@o2m_coded_panels(header, a, table, m, b, n, c, add, k): as @o2m_panels_1, of coded columns."""
-    panels = ", ".join(["!llvm.ptr", "!llvm.ptr", "i64", "!llvm.ptr", "i64", "!llvm.ptr", "i1", "i64"])
-    types = tile_types(1)
-    assert types[-1] == "i64"
+    """@o2m_coded_panels: as @o2m_panels_1, of coded columns."""
+    of_part = {"%a": "%ak", "%b": "%buffer", "%c": "%cj", "%add": "%add_here", "%n0": "%here"}
     row = ", ".join(["!llvm.ptr"] * 4 + ["i64", "i1", "i64"])
     floats = ", ".join(["!llvm.ptr"] * 3 + ["i64"] * 2)
     newline = "\n"
@@ -189,8 +198,9 @@ def _panels(unit: VectorUnit, known: Sequence[int]) -> str:
         return [f"func.call @o2m_coded_floats_{type_}(%header, %to, %record, %from, %groups) : ({floats}) -> ()"]
 
     return f"""
-  func.func private @o2m_coded_panels(%header: !llvm.ptr, %a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64,
-      %c: !llvm.ptr, %add: i1, %k: i64) {{
+  func.func private @o2m_coded_panels({declared(_ARGUMENTS)}) {{
+    %no = arith.constant false
+    %no_tail = llvm.mlir.zero : !llvm.ptr
     %none = arith.constant 0 : i64
     %one = arith.constant 1 : i64
     %two = arith.constant 2 : i64
@@ -216,7 +226,7 @@ def _panels(unit: VectorUnit, known: Sequence[int]) -> str:
     %few = arith.select %looked_up, %few_looked_up, %few_of_any : i64
     %are_few = arith.cmpi sle, %m, %few : i64
     scf.if %are_floats {{
-      func.call @o2m_panels_1(%a, %table, %m, %b, %n, %c, %add, %k) : ({panels}) -> ()
+      {contraction_panels.call("panels", 1, WITHOUT_TAIL | {"%n0": "%k"})}
     }} else {{
       scf.for %j = %none to %n step %width : i64 {{
         %panel = arith.divui %j, %width : i64
@@ -265,7 +275,7 @@ def _panels(unit: VectorUnit, known: Sequence[int]) -> str:
             %ak = llvm.getelementptr %a[%k0] : (!llvm.ptr, i64) -> !llvm.ptr, f32
             %later = arith.cmpi ne, %k0, %none : i64
             %add_here = arith.ori %add, %later : i1
-            func.call @o2m_tiles_1(%ak, %table, %m, %buffer, %columns, %cj, %add_here, %here) : ({panels}) -> ()
+            {contraction_panels.call("tiles", 1, WITHOUT_TAIL | of_part)}
           }}
         }}
       }}

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import coded_columns, column_packing, contraction_panels, row_tables, threads
+from onnx2torch_mlir.engine.compiler import coded_columns, column_packing, contraction_panels, row_tables, tail_text, threads
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import (
-    BLOCK_COLUMNS,
-    BLOCK_ROWS,
-    FLAT_BLOCK_ROWS,
-    Kind,
-    call_of_tail,
-    of_tail,
-)
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, FLAT_BLOCK_ROWS, Kind
 from onnx2torch_mlir.engine.compiler.contraction_panels import even_parts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -43,7 +36,6 @@ class Blocks:
         self.unit = unit
         self.kind = kind
         self.header = ["%header"] if kind.codes else []
-        self.to_tail = of_tail(kind.tail)
         self.segments = [
             name for i in range(kind.segments) for name in ([f"kn{i}", f"ka{i}"] if i < kind.segments - 1 else [f"kn{i}"])
         ]
@@ -55,7 +47,7 @@ class Blocks:
         """What blocks of one batch are computed from: names and types."""
         pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", *self.header)]
         sizes = words(["ms", "n", *self.row_sizes, *self.segments, "batch"])
-        return [*pointers, *FLAGS, *sizes, *self.to_tail]
+        return [*pointers, *FLAGS, *sizes, *tail_text.ARGUMENTS]
 
     def arguments_of_columns(self) -> list[tuple[str, str]]:
         """What blocks of columns are packed and computed from: the same, how columns lie in memory, and where they go."""
@@ -98,21 +90,20 @@ class Blocks:
 
     def blocks(self, name: str) -> str:
         """Blocks ``begin`` to ``end`` of the result of one batch."""
-        kind, tail = self.kind, self.kind.tail
-        of_tile = kind.tail_of_tiles
-        types = [type_ for _, type_ in contraction_panels.panels_arguments(kind.segments, of_tile)]
-        target = "%sums" if tail else "%cj"
-        given = ["%a", "%rows", "%mh", "%bj", "%nh", target, "%add", *(f"%{name}" for name in self.segments)]
-        panels = contraction_panels.panels_name(kind.segments, of_tile)
-        if of_tile:
-            given += ["%row", "%j", "%n", *(name for name, _ in self.to_tail)]
-        if kind.codes:
-            given, types, panels = ["%header", *given], ["!llvm.ptr", *types], "o2m_coded_panels"
+        moved = {"%table": "%rows", "%m": "%mh", "%b": "%bj", "%n": "%nh", "%c": "%target", "%column": "%j", "%across": "%n"}
+        moved |= contraction_panels.of_segments(self.kind.segments)
+        panels = [contraction_panels.call("panels", self.kind.segments, moved)]
+        if self.kind.codes:
+            of_block = tail_text.call("%sums", ["row", "mh", "j", "nh", "n"])
+            panels = [coded_columns.call(moved | {"%k": "%kn0"}), "scf.if %has_tail {", of_block, "}"]
         lines = [
             f"func.func private @{name}({declared(self.arguments())}, {threads.RANGE}) {{",
+            "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
             *own("rows", (BLOCK_ROWS + 1) * row_tables.ENTRY_BYTES),
-            *(own("sums", BLOCK_ROWS * BLOCK_COLUMNS * _BYTES) if tail else []),
+            *own("sums", BLOCK_ROWS * BLOCK_COLUMNS * _BYTES),
+            *tail_text.follows(),
+            *tail_text.steps(self.kind.rows),
             *self.count(),
             f"%panels_in = arith.constant {BLOCK_COLUMNS // self.unit.columns} : i64",
             "%step = arith.muli %far, %panels_in : i64",
@@ -136,19 +127,19 @@ class Blocks:
             "%mh = arith.minsi %mleft, %block_rows : i64",
             "%others = arith.cmpi ne, %i, %known : i64",
             "scf.if %others {",
-            row_tables.write_for_tiles("m", kind.rows, ("ma", "mc"), ("%rows", "%i", "%mh"), of_block=tail),
+            row_tables.write_for_tiles("m", self.kind.rows, ("ma", "mt"), ("%rows", "%i", "%mh")),
             "}",
             "%fb = arith.muli %across, %step : i64",
             "%bj = llvm.getelementptr %b[%fb] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+            "%row = arith.addi %before, %i : i64",
+            *tail_text.target(),
+            *panels,
+            "scf.yield %i : i64",
+            "}",
+            "return",
+            "}",
         ]
-        if not tail:
-            lines.append("%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
-        if tail:
-            lines.append("%row = arith.addi %before, %i : i64")
-        lines.append(f"func.call @{panels}({', '.join(given)}) : ({', '.join(types)}) -> ()")
-        if tail and not of_tile:
-            lines.append(call_of_tail("%sums", ["row", "mh", "j", "nh", "n"]))
-        return "\n".join([*lines, "scf.yield %i : i64", "}", "return", "}"])
+        return "\n".join(lines)
 
     def columns(self, name: str, blocks: str) -> str:
         """Blocks ``begin`` to ``end`` of columns of one batch: some are packed, then meet all rows while in the cache."""

@@ -15,7 +15,9 @@ from onnx2torch_mlir.engine.compiler import (
     contraction_rows,
     register_tile,
     row_tables,
+    tail_text,
     threads,
+    winograd_code,
 )
 from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, moved_by_batch, product, words
 from onnx2torch_mlir.engine.compiler.contraction_blocks import FLAGS, Blocks, call_all, call_range
@@ -34,37 +36,37 @@ _OF_BATCH = {"%a": "%a_", "%b": "%b_", "%c": "%c_"}
 
 
 def functions_for(
-    unit: VectorUnit, kinds: set[Kind], of_rows: set[RowsKind], needed: Set[TileSize], codes: Set[str] = frozenset()
+    unit: VectorUnit,
+    kinds: set[Kind],
+    of_rows: set[RowsKind],
+    needed: Set[TileSize],
+    codes: Set[str] = frozenset(),
+    *,
+    with_winograd: bool = False,
 ) -> str:
-    """The texts of the functions of ``kinds`` and ``of_rows``, and of what they call, but for tails and the packing of columns.
+    """The texts of the functions of ``kinds`` and ``of_rows``, of Winograd's algorithm where some convolution goes by it, and
+    of what they call, but for tails and the packing of columns.
 
     ``needed``: the tiles that they need to be fast. ``codes``: what those are that kinds of coded columns read.
     """
-    tables = {(kind.rows, kind.tail) for kind in kinds} | {(kind.rows, False) for kind in of_rows}
-    texts = [row_tables.rows(count, of_block=of_block) for count, of_block in sorted(tables)]
-    panels = {(kind.tail_of_tiles, kind.segments) for kind in kinds} | {(False, kind.segments) for kind in of_rows}
+    every: list[Kind | RowsKind] = [*kinds, *of_rows]
+    loops = {(kind.rows, kind.segments) for kind in every} | ({winograd_code.LOOPS} if with_winograd else set())
+    rows, segments = (sorted(set(counts)) for counts in zip(*loops, strict=True))
+    texts = [row_tables.rows(count) for count in rows]
     # Tiles of one number of segments serve fewer, too.
-    most = max(segments for _, segments in panels)
+    most = segments[-1]
     tiles = {size._replace(segments=most) for size in needed} | {contraction_panels.one_row(most)}
     texts += [register_tile.tile(unit, size) for size in sorted(tiles)]
-    texts += _panels_for(unit, panels, tiles)
-    texts += [contraction_rows.function(unit, kind) for kind in sorted(of_rows, key=lambda kind: kind.name)]
+    for count in range(1, most + 1):
+        texts += [contraction_panels.tile_loop(unit, count, tiles), contraction_panels.panel(unit, count)]
+    texts += [contraction_panels.panels(unit, count) for count in segments]
+    texts += [contraction_rows.function(kind) for kind in sorted(of_rows, key=lambda kind: kind.name)]
     if codes:
         texts.append(coded_columns.functions(unit, codes))
-    for kind in sorted(kinds, key=lambda kind: kind.name):
-        texts += [_Contract(unit, kind).text()]
+    if with_winograd:
+        texts.append(winograd_code.functions(unit))
+    texts += [_Contract(unit, kind).text() for kind in sorted(kinds, key=lambda kind: kind.name)]
     return "\n".join(texts)
-
-
-def _panels_for(unit: VectorUnit, wanted: set[tuple[bool, int]], tiles: Set[TileSize]) -> list[str]:
-    """The loops around ``tiles``, with and without a tail, for numbers of segments."""
-    texts = []
-    for tail in sorted({tail for tail, _ in wanted}):
-        counts = sorted({count for of, count in wanted if of == tail})
-        for count in range(1, counts[-1] + 1):
-            texts += [contraction_panels.tile_loop(unit, count, tail, tiles), contraction_panels.panel(unit, count, tail)]
-        texts += [contraction_panels.panels(unit, count, tail) for count in counts]
-    return texts
 
 
 class _Contract:
@@ -94,7 +96,7 @@ class _Contract:
         pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", *of.header)]
         sizes = words(["ms", *of.column_sizes, *of.row_sizes, *of.segments, *self._batch_sizes])
         extra = [] if self._kind.packed else [("%packed", "!llvm.ptr"), ("%by_columns", "i1")]
-        return [*pointers, *FLAGS, *sizes, *of.to_tail, *extra]
+        return [*pointers, *FLAGS, *sizes, *tail_text.ARGUMENTS, *extra]
 
     def _batches_function(self) -> str:
         """Batches ``begin`` to ``end``, each one's columns packed before if they are not yet."""
@@ -134,7 +136,7 @@ class _Contract:
     def _entry(self) -> str:
         """The function that programs call: many batches go side by side, few one after the other, their blocks side by side."""
         kind = self._kind
-        arguments = [*words(kind.arguments()), *self._of.to_tail]
+        arguments = [*words(kind.arguments()), *tail_text.ARGUMENTS]
         lines = [
             f"func.func private @{kind.name}(%ctx: !llvm.ptr, %a: !llvm.ptr, %b: !llvm.ptr, %c: !llvm.ptr,"
             f" {declared([*FLAGS, *arguments])}) {{",

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from onnx2torch_mlir.engine.compiler.code_text import called, declared, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, call_of_tail, of_tail
+from onnx2torch_mlir.engine.compiler import tail_text
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, declared, words
 from onnx2torch_mlir.engine.compiler.register_tile import TILES_THAT_ASK, TileSize, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -18,6 +18,14 @@ _ODD = 4
 """Up to so many rows a tile for each number of them pays."""
 _STAYS = 160 << 10
 """Bytes of packed columns that stay in the second-level cache beside the rows that meet them."""
+
+_PLACE = ("row", "column", "across")
+WITHOUT_TAIL = {
+    "%last": "%no",
+    **{f"%{name}": "%none" for name in _PLACE},
+    **{name: "%no_tail" for name, _ in tail_text.ARGUMENTS},
+}
+"""What `call` moves where nothing follows: to false, 0 and a null pointer."""
 
 
 def even_parts(count: int, most: int, step: int = 1) -> set[int]:
@@ -67,55 +75,39 @@ def _sizes(segments: int) -> list[str]:
     return [name for i in range(segments) for name in ([f"n{i}", f"s{i}"] if i < segments - 1 else [f"n{i}"])]
 
 
-def panels_name(segments: int, tail: bool) -> str:
-    """The function of `panels`."""
-    return _name("panels", segments, tail)
+def _arguments(what: str, segments: int) -> list[tuple[str, str]]:
+    """What "tiles" and "panel" take, of the columns of one panel, and "panels", of ``n``: names and types.
 
-
-def panels_arguments(segments: int, tail: bool) -> list[tuple[str, str]]:
-    """Its arguments (a, table, m, b, n, c, add, segments), and what a tail takes: the names there, and the types.
-
-    With a tail, ``c`` is a block of sums, of which ``row`` and ``column`` are the first, and ``across`` are all columns.
+    ``row`` and ``column`` are the first of the sums for a tail, ``across`` all columns of the result; ``last`` says whether a
+    tail follows because the sums of a panel are whole after this call.
     """
-    return [*_head("n"), *words(_sizes(segments)), *_of_tail(tail)[1:]]
-
-
-def _name(what: str, segments: int, tail: bool) -> str:
-    return f"o2m_{what}_{segments}" + ("_tail" if tail else "")
-
-
-def _head(columns: str) -> list[tuple[str, str]]:
+    columns, last = ("%n", []) if what == "panels" else ("%columns", [("%last", "i1")])
     pointers = [("%a", "!llvm.ptr"), ("%table", "!llvm.ptr"), ("%m", "i64"), ("%b", "!llvm.ptr")]
-    return [*pointers, (f"%{columns}", "i64"), ("%c", "!llvm.ptr"), ("%add", "i1")]
+    head = [*pointers, (columns, "i64"), ("%c", "!llvm.ptr"), ("%add", "i1")]
+    return [*head, *words(_sizes(segments)), *last, *words(_PLACE), *tail_text.ARGUMENTS]
 
 
-def _of_tail(tail: bool) -> list[tuple[str, str]]:
-    """What the functions of one panel take for a tail; ``last`` says whether the sums are whole after this call."""
-    if not tail:
-        return []
-    return [("%last", "i1"), *words(["row", "column", "across"]), *of_tail(tail)]
+def _declaration(what: str, segments: int) -> str:
+    return f"func.func private @o2m_{what}_{segments}({declared(_arguments(what, segments))}) {{"
 
 
-def _of_panel(segments: int, tail: bool) -> list[tuple[str, str]]:
-    return [*_head("columns"), *words(_sizes(segments)), *_of_tail(tail)]
+def call(what: str, segments: int, moved: Mapping[str, str]) -> str:
+    """A call of @o2m_``what``_S, each argument by its own name unless it is ``moved``."""
+    return called(f"o2m_{what}_{segments}", [(moved.get(name, name), type_) for name, type_ in _arguments(what, segments)])
 
 
-def _declaration(what: str, segments: int, tail: bool, arguments: list[tuple[str, str]]) -> str:
-    return f"func.func private @{_name(what, segments, tail)}({declared(arguments)}) {{"
+def of_segments(segments: int) -> dict[str, str]:
+    """What moves for `call` where segments have the names that they have for a kind (contraction_kinds.py)."""
+    return {f"%{own}{i}": f"%k{name}{i}" for i in range(segments) for own, name in ("nn", "sa")}
 
 
-def _call(what: str, segments: int, tail: bool, moved: dict[str, str]) -> str:
-    """A call of what takes a panel, each argument by its own name unless it is ``moved``."""
-    return called(_name(what, segments, tail), [(moved.get(name, name), type_) for name, type_ in _of_panel(segments, tail)])
-
-
-def tile_loop(unit: VectorUnit, segments: int, tail: bool, tiles: Collection[TileSize]) -> str:
+def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> str:
     """@o2m_tiles_S: all tiles of ``m`` rows and one panel of packed columns, with those ``tiles`` that there are.
 
     They all have the same number of segments, at least S.
     """
     lines = [
-        _declaration("tiles", segments, tail, _of_panel(segments, tail)),
+        _declaration("tiles", segments),
         "%none = arith.constant 0 : i64",
         "%two = arith.constant 2 : i64",
         f"%height = arith.constant {unit.rows} : i64",
@@ -163,16 +155,15 @@ def tile_loop(unit: VectorUnit, segments: int, tail: bool, tiles: Collection[Til
         lines += ["scf.if %is_narrow {", *_switch(segments, wide | narrow), "} else {", *_switch(segments, wide), "}"]
     else:
         lines += _switch(segments, wide)
-    if tail:
-        lines += [
-            "scf.if %last {",
-            f"%wide = arith.constant {BLOCK_COLUMNS} : i64",
-            "%passed = arith.muli %i, %wide : i64",
-            "%sums = llvm.getelementptr %c[%passed] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-            "%first = arith.addi %row, %i : i64",
-            call_of_tail("%sums", ["first", "count", "column", "columns", "across"]),
-            "}",
-        ]
+    lines += [
+        "scf.if %last {",
+        "%place = llvm.getelementptr %rows[1] : (!llvm.ptr) -> !llvm.ptr, i64",
+        "%offset = llvm.load %place : !llvm.ptr -> i64",
+        bytes_behind("%sums", "%c", "%offset"),
+        "%first = arith.addi %row, %i : i64",
+        tail_text.call("%sums", ["first", "count", "column", "columns", "across"]),
+        "}",
+    ]
     return "\n".join([*lines, "%after = arith.addi %i, %even : i64", "scf.yield %after : i64", "}", "return", "}"])
 
 
@@ -190,20 +181,20 @@ def _height(name: str, rows: str) -> list[str]:
 def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
     """The call of the tile of ``%which`` rows; where there is none, of that of one row for each."""
 
-    def call(size: TileSize, rows: str) -> str:
+    def tile(size: TileSize, rows: str) -> str:
         lacking = ["%one", "%none"] * (size.segments - segments)
         values = ["%a", rows, "%b", "%c", "%next", "%columns", "%add", *lacking, *(f"%{name}" for name in _sizes(segments))]
         return called(size.name, list(zip(values, tile_types(size.segments), strict=True)))
 
     lines = ["scf.index_switch %which"]
     for rows, size in sorted(tiles.items()):
-        lines += [f"case {rows} {{", call(size, "%rows"), "scf.yield", "}"]
+        lines += [f"case {rows} {{", tile(size, "%rows"), "scf.yield", "}"]
     lines += [
         "default {",
         "scf.for %row_here = %none to %count step %one : i64 {",
         "%entry_here = arith.muli %row_here, %two : i64",
         "%rows_here = llvm.getelementptr %rows[%entry_here] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        call(tiles[1], "%rows_here"),
+        tile(tiles[1], "%rows_here"),
         "}",
         "scf.yield",
         "}",
@@ -216,25 +207,25 @@ def one_row(segments: int) -> TileSize:
     return TileSize(segments, 1, 2)
 
 
-def panel(unit: VectorUnit, segments: int, tail: bool) -> str:
+def panel(unit: VectorUnit, segments: int) -> str:
     """@o2m_panel_S: what @o2m_tiles_S does, a part of the sums after the other where the packed columns are too many to stay
     in the second-level cache while all rows meet them."""
     width = unit.columns * _BYTES
     lines = [
-        _declaration("panel", segments, tail, _of_panel(segments, tail)),
+        _declaration("panel", segments),
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
         f"%panel0 = arith.constant {width} : i64",
         f"%most = arith.constant {_STAYS // width} : i64",
     ]
     end = "%count" if segments == 1 else "%n0"
-    whole = [f"%ends = arith.cmpi sge, %after, {end} : i64", "%whole = arith.andi %last, %ends : i1"] if tail else []
+    whole = [f"%ends = arith.cmpi sge, %after, {end} : i64", "%whole = arith.andi %last, %ends : i1"]
     moved = {"%add": "%more", "%last": "%whole"}
     if segments == 1:
         lines += [
             "%all_stay = arith.cmpi sle, %n0, %most : i64",
             "scf.if %all_stay {",
-            _call("tiles", 1, tail, {}),
+            call("tiles", 1, {}),
             "} else {",
             "%count = arith.maxsi %n0, %one : i64",
             "%parts = arith.ceildivsi %count, %most : i64",
@@ -250,8 +241,9 @@ def panel(unit: VectorUnit, segments: int, tail: bool) -> str:
             "%bk = llvm.getelementptr %b[%far] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             "%later = arith.cmpi ne, %k, %none : i64",
             "%more = arith.ori %add, %later : i1",
-            *(["%after = arith.addi %k, %step : i64", *whole] if whole else []),
-            _call("tiles", 1, tail, moved | {"%a": "%ak", "%b": "%bk", "%n0": "%here"}),
+            "%after = arith.addi %k, %step : i64",
+            *whole,
+            call("tiles", 1, moved | {"%a": "%ak", "%b": "%bk", "%n0": "%here"}),
             "}",
             "}",
         ]
@@ -272,20 +264,22 @@ def panel(unit: VectorUnit, segments: int, tail: bool) -> str:
         "%bi = llvm.getelementptr %b[%fb] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "%later = arith.cmpi ne, %i, %none : i64",
         "%more = arith.ori %add, %later : i1",
-        *(["%after = arith.addi %i, %one : i64", *whole] if whole else []),
-        _call("panel", segments - 1, tail, moved | deeper | {"%a": "%ai", "%b": "%bi"}),
+        "%after = arith.addi %i, %one : i64",
+        *whole,
+        call("panel", segments - 1, moved | deeper | {"%a": "%ai", "%b": "%bi"}),
         "}",
         "} else {",
-        _call("tiles", segments, tail, {}),
+        call("tiles", segments, {}),
         "}",
     ]
     return "\n".join([*lines, "return", "}"])
 
 
-def panels(unit: VectorUnit, segments: int, tail: bool) -> str:
+def panels(unit: VectorUnit, segments: int) -> str:
     """@o2m_panels_S: all tiles of ``m`` rows and ``n`` packed columns."""
     lines = [
-        _declaration("panels", segments, tail, panels_arguments(segments, tail)),
+        _declaration("panels", segments),
+        *tail_text.follows(),
         "%none = arith.constant 0 : i64",
         f"%width = arith.constant {unit.columns} : i64",
         f"%panel0 = arith.constant {unit.columns * _BYTES} : i64",
@@ -299,8 +293,8 @@ def panels(unit: VectorUnit, segments: int, tail: bool) -> str:
         "%left = arith.subi %n, %j : i64",
         "%columns = arith.minsi %left, %width : i64",
         "%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-        *(["%last = arith.constant true", "%here = arith.addi %column, %j : i64"] if tail else []),
-        _call("panel", segments, tail, {"%b": "%bj", "%c": "%cj", "%column": "%here"}),
+        "%here = arith.addi %column, %j : i64",
+        call("panel", segments, {"%b": "%bj", "%c": "%cj", "%column": "%here", "%last": "%has_tail"}),
         f"%next = llvm.getelementptr %bj[{panel}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "scf.yield %next : !llvm.ptr",
         "}",

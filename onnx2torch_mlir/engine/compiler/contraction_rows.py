@@ -8,7 +8,6 @@ from onnx2torch_mlir.engine.compiler import contraction_panels, row_tables
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, declared, moved_by_batch, words
 from onnx2torch_mlir.engine.compiler.contraction_blocks import own
 from onnx2torch_mlir.engine.compiler.parallel_loops import SOME_ROWS
-from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 MOST_ROWS = 48
 """Rows of one call: each of them meets the packed columns while these are in the second-level cache."""
@@ -38,27 +37,25 @@ class RowsKind:
         found = ["batch", "first", "count", "n", "far"]
         found += [f"b{letter}{i}" for i in range(self.batches) for letter in "nac"]
         found += [f"m{letter}{i}" for i in range(self.rows) for letter in "nac"]
-        return found + self._segments
-
-    @property
-    def _segments(self) -> list[str]:
-        return [f"k{letter}{i}" for i in range(self.segments) for letter in ("na" if i < self.segments - 1 else "n")]
+        return found + [f"k{letter}{i}" for i in range(self.segments) for letter in ("na" if i < self.segments - 1 else "n")]
 
 
-def function(unit: VectorUnit, kind: RowsKind) -> str:
+def function(kind: RowsKind) -> str:
     """The text of a kind's function; it calls what `contraction_panels.panels` and `row_tables.rows` make."""
     arguments = [*((name, "!llvm.ptr") for name in ("%a", "%b", "%c")), *words(kind.words)]
-    types = ", ".join(type_ for _, type_ in contraction_panels.panels_arguments(kind.segments, False))
-    given = ", ".join(["%a_", "%rows", "%count", "%bb", "%n", "%c_", "%add", *(f"%{name}" for name in kind._segments)])
+    moved = {"%a": "%a_", "%table": "%rows", "%m": "%count", "%b": "%bb", "%c": "%c_", "%add": "%no"}
+    moved |= contraction_panels.of_segments(kind.segments) | contraction_panels.WITHOUT_TAIL
     lines = [
         f"func.func private @{kind.name}({declared(arguments)}) {{",
-        "%add = arith.constant false",
+        "%no = arith.constant false",
+        "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
+        "%no_tail = llvm.mlir.zero : !llvm.ptr",
         *own("rows", (MOST_ROWS + 1) * row_tables.ENTRY_BYTES),
         *moved_by_batch(kind.batches, {"a": ("%a", "ba"), "c": ("%c", "bc")}),
         "%before = arith.muli %batch, %far : i64",
         bytes_behind("%bb", "%b", "%before"),
         row_tables.write_for_tiles("m", kind.rows, ("ma", "mc"), ("%rows", "%first", "%count")),
-        f"func.call @{contraction_panels.panels_name(kind.segments, False)}({given}) : ({types}) -> ()",
+        contraction_panels.call("panels", kind.segments, moved),
     ]
     return "\n".join([*lines, "return", "}"])

@@ -24,7 +24,6 @@ from onnx2torch_mlir.engine.compiler import (
     threads,
     walking_back,
     winograd,
-    winograd_code,
 )
 from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind
@@ -57,8 +56,8 @@ class _Program:
     """What the columns are that are read as codes."""
     packed_before: set[tuple[int, int]] = field(default_factory=set)
     """Numbers of segments and of dims of batches, of columns that are packed before a loop over rows."""
-    winograd: set[bool] = field(default_factory=set)
-    """Whether tails follow the convolutions that go by Winograd's algorithm."""
+    has_winograd: bool = False
+    """Whether some convolution goes by Winograd's algorithm."""
     tiles: NeededTiles = field(default_factory=lambda: NeededTiles(of_host()))
 
 
@@ -111,15 +110,14 @@ def _replace_attention(main: ir.Operation, program: _Program) -> list[ir.Operati
 
 def _append(module: ir.Module, program: _Program, written: WrittenCode) -> None:
     """The functions that are called."""
-    if not program.kinds and not program.of_rows:
+    if not program.kinds and not program.of_rows and not program.has_winograd:
         return
     unit = of_host()
     packed = {kind.unpacked for kind in program.kinds if not kind.packed} | {count for count, _ in program.packed_before}
     texts = [column_packing.functions_for(unit, count) for count in sorted(packed)]
     texts += [column_packing.functions_for_batches(*key) for key in sorted(program.packed_before)]
-    texts.append(contraction_driver.functions_for(unit, program.kinds, program.of_rows, program.tiles.sizes, program.codes))
-    if program.winograd:
-        texts.append(winograd_code.functions_for(unit, program.winograd))
+    needed = (program.kinds, program.of_rows, program.tiles.sizes, program.codes)
+    texts.append(contraction_driver.functions_for(unit, *needed, with_winograd=program.has_winograd))
     written.add(module, threads.SIGNATURES + runtime.SIGNATURES + "\n".join(texts))
 
 
@@ -185,7 +183,7 @@ def _emit(
     groups = found.merged()
     unpacked = 0 if packing is not None else len(found.segments)
     codes = packing is not None and packing.codes
-    kind = Kind(len(found.batches), len(found.rows), len(groups), unpacked, tail is not None, codes)
+    kind = Kind(len(found.batches), len(found.rows), len(groups), unpacked, codes)
     program.kinds.add(kind)
     if packing is not None and codes:
         program.codes.add(program.weights.codes[packing.weight])
@@ -202,11 +200,15 @@ def _emit(
         words += [sizes.count(dim), sizes.step(found.right, dim)]
     add = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
     back = walking_back.says(found.generic)
-    left = address(found.value(found.left))
-    out = left if tail is not None else address(found.value(2))
-    given = [program.weights.context, left, right, out, add, back, *words]
+    given = [*_pointers(found, program, right, tail), add, back, *words]
     with tail_calls.handed_on(tail, program.tails, _widths(found, codes=codes)) as told:
         func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *told])
+
+
+def _pointers(found: Contraction, program: _Program, right: ir.Value, tail: contraction_tails.Found | None) -> list[ir.Value]:
+    """The context, both operands and the result, of which there is none before a tail."""
+    left = address(found.value(found.left))
+    return [program.weights.context, left, right, left if tail is not None else address(found.value(2))]
 
 
 def _emit_winograd(
@@ -214,11 +216,10 @@ def _emit_winograd(
 ) -> None:
     """The call of what does a convolution by Winograd's algorithm at the insertion point."""
     weights = program.weights.packed(winograd.packing_of(packing))
-    program.winograd.add(tail is not None)
-    program.kinds.add(winograd_code.KIND)
+    program.has_winograd = True
     program.tiles.add(*winograd.products_of(found, image))
     with tail_calls.handed_on(tail, program.tails, [BLOCK_COLUMNS]) as told:
-        winograd.call(found, image, (program.weights.context, weights), told)
+        winograd.call(found, image, _pointers(found, program, weights, tail), told)
 
 
 def _widths(found: Contraction, *, codes: bool) -> list[int]:

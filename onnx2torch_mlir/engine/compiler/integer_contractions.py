@@ -101,7 +101,7 @@ def _emit(
     left, right, out = found.left.operand, found.right.operand, found.out
     zeros = _zeros(found) if packing is None else None
     columns = 0 if packing else len(found.columns)
-    kind = Kind(len(found.batches), len(found.rows), columns, len(found.sums), zeros is not None, tail is not None)
+    kind = Kind(len(found.batches), len(found.rows), columns, len(found.sums), zeros is not None)
     program.kinds.add(kind)
     if packing is None:
         b = address(found.generic.operands[right])

@@ -7,9 +7,9 @@ part, so that a panel's part does.
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import integer_packing, integer_tile, matrix_tiles, row_tables, threads
+from onnx2torch_mlir.engine.compiler import integer_packing, integer_tile, matrix_tiles, row_tables, tail_text, threads
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, of_tail
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.integer_products import products
 from onnx2torch_mlir.engine.compiler.integer_turns import BLOCK_BYTES, MOST_ROWS, Kind, of_turns, turns
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -33,9 +33,8 @@ HEAD = (
 
 def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
     """The texts of the functions of ``kinds`` and of all that they call."""
-    tables = {(count, False) for kind in kinds for count in (kind.columns, kind.sums)}
-    tables |= {(kind.rows, kind.tail) for kind in kinds}
-    texts = [row_tables.rows(count, of_block=of_block) for count, of_block in sorted(tables)]
+    counts = {count for kind in kinds for count in (kind.rows, kind.columns, kind.sums)}
+    texts = [row_tables.rows(count) for count in sorted(counts)]
     texts += [integer_tile.tile(unit, rows, fours=False) for rows in range(1, unit.rows + 1)]
     texts += [integer_packing.rows(unit, wide=True), integer_packing.columns(unit), products(unit, fours=False)]
     if unit.largest_byte and any(kind.packed for kind in kinds):
@@ -54,8 +53,7 @@ def _contract(unit: VectorUnit, kind: Kind) -> str:
 
 def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
     """What programs call: the tables, then for each batch packed columns, and the turns."""
-    tail = kind.tail
-    arguments = f"{HEAD}, {declared([*words(kind.arguments()), *of_tail(kind.tail)])}"
+    arguments = f"{HEAD}, {declared([*words(kind.arguments()), *tail_text.ARGUMENTS])}"
     lines = [
         f"func.func private @{kind.name}({arguments}) {{",
         "%none = arith.constant 0 : i64",
@@ -74,7 +72,7 @@ def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
         "%paired = arith.muli %far, %two : i64",
         *_form(unit, kind),
     ]
-    b, freed = "%columns" if kind.packed else "%b", ["left", "ktable"]
+    b, freed = "%columns" if kind.packed else "%b", ["left", "ktable", "block"]
     columns = "%n"
     if not kind.packed:
         lines += row_tables.whole("n", kind.columns, ("nb", "nb")) + _biases(kind)
@@ -86,17 +84,12 @@ def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
         ]
         freed = ["packed", "biases", "ntable", *freed]
         columns = "%ns"
-    lines += _shares(kind, columns)
-    lines += (
-        [
-            f"%block_bytes = arith.constant {BLOCK_BYTES} : i64",
-            "%blocks_bytes = arith.muli %block_bytes, %threads : i64",
-            "%block = func.call @o2m_alloc(%ctx, %blocks_bytes) : (!llvm.ptr, i64) -> !llvm.ptr",
-        ]
-        if tail
-        else ["%block = llvm.mlir.zero : !llvm.ptr"]
-    )
-    freed += ["block"] if tail else []
+    lines += [
+        *_shares(columns),
+        f"%block_bytes = arith.constant {BLOCK_BYTES} : i64",
+        "%blocks_bytes = arith.muli %block_bytes, %threads : i64",
+        "%block = func.call @o2m_alloc(%ctx, %blocks_bytes) : (!llvm.ptr, i64) -> !llvm.ptr",
+    ]
     a, c, batch = "%a", "%c", "%none"
     for i in range(kind.batches):
         lines.append(f"scf.for %i{i} = %none to %bn{i} step %one : i64 {{")
@@ -127,7 +120,7 @@ def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
     return "\n".join([*lines, "return", "}"])
 
 
-def _shares(kind: Kind, columns: str) -> list[str]:
+def _shares(columns: str) -> list[str]:
     """``%step`` rows and ``%span`` columns of a turn, ``%groups`` of columns, ``%turns`` and the ``%work`` of one; ``%left``.
 
     Rows are shared out evenly, as many to each thread, for each turn reads its packed columns again. Columns are shared where
@@ -140,8 +133,10 @@ def _shares(kind: Kind, columns: str) -> list[str]:
         "%tiles_fit = arith.divui %fit, %height : i64",
         "%some = arith.maxsi %tiles_fit, %one : i64",
         "%fitting = arith.muli %some, %height : i64",
-        f"%at_once = arith.constant {MOST_ROWS} : i64",
-        f"%limit = {'arith.minsi %fitting, %at_once' if kind.tail else 'arith.maxsi %fitting, %one'} : i64",
+        *tail_text.follows(),
+        f"%rows_of_sums = arith.constant {MOST_ROWS} : i64",
+        "%at_once = arith.select %has_tail, %rows_of_sums, %fitting : i64",
+        "%limit = arith.minsi %fitting, %at_once : i64",
         "%at_least = arith.maxsi %ms, %one : i64",
         f"%many_more = arith.constant {_COLUMNS_BY_ROWS} : i64",
         "%most_columns = arith.muli %at_least, %many_more : i64",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnx2torch_mlir.engine.compiler import row_tables, threads
+from onnx2torch_mlir.engine.compiler import row_tables, tail_text, threads
 from onnx2torch_mlir.engine.compiler.code_text import declared, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, call_of_tail, of_tail
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 MOST_ROWS = 192
@@ -19,7 +19,6 @@ class Kind:
     """How many dims of each kind a contraction has.
 
     ``columns`` is 0 where the right operand is already packed. ``zeros``: whether columns have zero points of their own.
-    With ``tail`` one follows the sums, whose columns are one dim then.
     """
 
     batches: int
@@ -27,7 +26,6 @@ class Kind:
     columns: int
     sums: int
     zeros: bool
-    tail: bool = False
 
     @property
     def packed(self) -> bool:
@@ -37,8 +35,7 @@ class Kind:
     @property
     def name(self) -> str:
         """The function of this kind."""
-        tail = "_tail" if self.tail else ""
-        return f"o2m_contract_i8_{self.batches}_{self.rows}_{self.columns}_{self.sums}_{int(self.zeros)}{tail}"
+        return f"o2m_contract_i8_{self.batches}_{self.rows}_{self.columns}_{self.sums}_{int(self.zeros)}"
 
     def arguments(self) -> list[str]:
         """The names of the i64 arguments, after `HEAD`'s: counts and byte strides (of a, b and the result, c)."""
@@ -55,15 +52,16 @@ def of_turns(kind: Kind) -> list[tuple[str, str]]:
     flags = [("%add", "i1"), ("%are_fours", "i1"), ("%fa", "i8"), ("%za", "i16")]
     rows = [f"m{letter}{i}" for i in range(kind.rows) for letter in ("n", "a", "c")]
     sizes = words(["ms", "ks", "ns", *rows, "run", "bytes", "size", "step", "span", "groups", "batch"])
-    return [*pointers, *flags, *sizes, *of_tail(kind.tail)]
+    return [*pointers, *flags, *sizes, *tail_text.ARGUMENTS]
 
 
 def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
     """Turns ``begin`` to ``end``: rows are packed, and meet a group of columns; the groups of the same rows are neighbours."""
-    both, tail = kind.packed and unit.largest_byte > 0, kind.tail
     # Then only the packed weight says if bytes are multiplied in fours or in pairs.
+    both = kind.packed and unit.largest_byte > 0
     rows = "%own, %a, %table, %m, %ktable, %ks, %run, %fa, %za"
     head = f"%head = arith.constant {4 * unit.columns} : i64"
+    products = _products(unit, "%own, %table, %m, %bj, %nh, %target, %bytes, %add, %za")
     lines = [
         f"func.func private @{part}({declared(of_turns(kind))}, {threads.RANGE}) {{",
         "%none = arith.constant 0 : i64",
@@ -82,46 +80,39 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
         *([head, "%panel_fours = arith.addi %panel_pairs, %head : i64"] if both else []),
         f"%panel_bytes = arith.{'select %are_fours, %panel_fours, %panel_pairs' if both else 'muli %panel_pairs, %one'} : i64",
         "%before = arith.muli %batch, %ms : i64",
+        *tail_text.follows(),
+        *tail_text.steps(kind.rows),
+        f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
+        "%at_once = arith.select %has_tail, %block_columns, %span : i64",
         "scf.for %t = %begin to %end step %one : i64 {",
         "%turn = arith.divui %t, %groups : i64",
         "%group = arith.remui %t, %groups : i64",
         "%i = arith.muli %turn, %step : i64",
         "%rest = arith.subi %ms, %i : i64",
         "%m = arith.minsi %rest, %step : i64",
-        row_tables.write("m", kind.rows, ("ma", "mc"), ("%table", "%i", "%m"), of_block=tail),
+        row_tables.write("m", kind.rows, ("ma", "mt"), ("%table", "%i", "%m")),
         *_either(both, [f"func.call @o2m_{form}_of_rows({rows}) : ({_ROWS_TYPES}) -> ()" for form in ("fours", "pairs")]),
         "%first = arith.muli %group, %span : i64",
         "%after = arith.addi %first, %span : i64",
         "%last = arith.minsi %after, %ns : i64",
-    ]
-    place = [
+        "%row = arith.addi %before, %i : i64",
+        "scf.for %j = %first to %last step %at_once : i64 {",
+        "%nleft = arith.subi %last, %j : i64",
+        "%nh = arith.minsi %nleft, %at_once : i64",
         "%panel = arith.divui %j, %width : i64",
         "%jfar = arith.muli %panel, %panel_bytes : i64",
         "%bj = llvm.getelementptr %b[%jfar] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        *tail_text.target(),
+        *_either(both, products),
+        "scf.if %has_tail {",
+        tail_text.call("%sums", ["row", "m", "j", "nh", "ns"]),
+        "}",
+        "}",
+        "}",
+        "return",
+        "}",
     ]
-    if not tail:
-        given = "%own, %table, %m, %bj, %nh, %cj, %bytes, %add, %za"
-        lines += [
-            "%j = arith.muli %first, %one : i64",
-            "%nh = arith.subi %last, %first : i64",
-            *place,
-            "%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
-            *_either(both, _products(unit, given)),
-        ]
-    else:
-        given = "%own, %table, %m, %bj, %nh, %sums, %bytes, %add, %za"
-        lines += [
-            f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
-            "%row = arith.addi %before, %i : i64",
-            "scf.for %j = %first to %last step %block_columns : i64 {",
-            "%nleft = arith.subi %last, %j : i64",
-            "%nh = arith.minsi %nleft, %block_columns : i64",
-            *place,
-            *_either(both, _products(unit, given)),
-            call_of_tail("%sums", ["row", "m", "j", "nh", "ns"]),
-            "}",
-        ]
-    return "\n".join([*lines, "}", "return", "}"])
+    return "\n".join(lines)
 
 
 _ROWS_TYPES = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64, i8, i16"

@@ -6,35 +6,30 @@ Whoever computes rows writes the table of these: it stays in the first-level cac
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler.code_text import declared, product, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 
 ENTRY_BYTES = 16
 """Of a table: two offsets for each place."""
 
-_BYTES = 4
 
-
-def rows(count: int, *, of_block: bool) -> str:
+def rows(count: int) -> str:
     """@o2m_rows_N(table, first, size, count and two strides of each dim): the offsets of ``size`` places from the ``first`` on.
 
-    Outer dims come first. ``of_block`` (@o2m_block_rows_N): the second offset is within a block of sums that begins here.
+    Outer dims come first.
     """
     names = [f"{letter}{i}" for i in range(count) for letter in ("mn", "ma", "mc")]
     arguments = declared([("%table", "!llvm.ptr"), *words(["first", "size", *names])])
-    sides = "a" if of_block else "ac"
     lines = [
-        f"func.func private @{_name(count, of_block=of_block)}({arguments}) {{",
+        f"func.func private @{_name(count)}({arguments}) {{",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
-        f"%width = arith.constant {BLOCK_COLUMNS * _BYTES} : i64",
-        *_first(count, sides),
+        *_first(count),
     ]
     # Places go along from row to row, for divisions cost more.
-    running = [f"%{side}0" if side in sides and count else "%none" for side in "ac"] + [f"%at{i}" for i in range(1, count)]
+    running = [f"%{side}0" if count else "%none" for side in "ac"] + [f"%at{i}" for i in range(1, count)]
     held = ["%ha", "%hc", *(f"%p{i}" for i in range(1, count))]
     given = ", ".join(f"{name} = {value}" for name, value in zip(held, running, strict=True))
     kinds = ", ".join(["i64"] * len(held))
-    step, after = _step(count, sides)
+    step, after = _step(count)
     lines += [
         f"%end:{len(held)} = scf.for %row = %none to %size step %one iter_args({given}) -> ({kinds}) : i64 {{",
         "%entry = arith.addi %row, %row : i64",
@@ -48,15 +43,15 @@ def rows(count: int, *, of_block: bool) -> str:
     return "\n".join([*lines, "}", "return", "}"])
 
 
-def _name(count: int, *, of_block: bool) -> str:
-    return f"o2m_{'block_' * of_block}rows_{count}"
+def _name(count: int) -> str:
+    return f"o2m_rows_{count}"
 
 
-def _first(count: int, sides: str) -> list[str]:
+def _first(count: int) -> list[str]:
     """``%ati``: the first row's place in each dim; ``%a0`` and ``%c0``: its offsets; ``%jumpai`` …: what is added to an offset
     where the dim begins again."""
     lines = []
-    rest, offsets = "%first", dict.fromkeys(sides, "%none")
+    rest, offsets = "%first", {"a": "%none", "c": "%none"}
     for i in reversed(range(count)):
         lines += [
             f"%least{i} = arith.maxsi %mn{i}, %one : i64",
@@ -64,7 +59,7 @@ def _first(count: int, sides: str) -> list[str]:
             f"%rest{i} = arith.divui {rest}, %least{i} : i64",
         ]
         rest = f"%rest{i}"
-        for side in sides:
+        for side in "ac":
             lines += [
                 f"%f{side}{i} = arith.muli %at{i}, %m{side}{i} : i64",
                 f"%{side}{i} = arith.addi {offsets[side]}, %f{side}{i} : i64",
@@ -78,13 +73,13 @@ def _first(count: int, sides: str) -> list[str]:
     return lines
 
 
-def _step(count: int, sides: str) -> tuple[list[str], list[str]]:
+def _step(count: int) -> tuple[list[str], list[str]]:
     """From a row to the next: the lines, and the offsets and places then."""
     lines, places = [], list[str]()
     offsets = {"a": "%ha", "c": "%hc"}
     carry = "%one"
     for i in reversed(range(count)):
-        for side in sides:
+        for side in "ac":
             step = f"%m{side}{i}"
             if i < count - 1:
                 step = f"%back{side}{i}"
@@ -100,25 +95,20 @@ def _step(count: int, sides: str) -> tuple[list[str], list[str]]:
             ]
             carry = f"%carry{i}"
             places.insert(0, f"%next{i}")
-    if "c" not in sides:
-        lines.append("%nc = arith.addi %hc, %width : i64")
-        offsets["c"] = "%nc"
     return lines, [*offsets.values(), *places]
 
 
-def write(letter: str, dims: int, strides: tuple[str, str], place: tuple[str, str, str], *, of_block: bool = False) -> str:
+def write(letter: str, dims: int, strides: tuple[str, str], place: tuple[str, str, str]) -> str:
     """A call that writes a table: ``place`` is the table, the first of the places and how many.
 
     Dim i has ``%<letter>ni`` places, ``%<stride>i`` apart.
     """
     given = ", ".join([*place, *(f"%{name}{i}" for i in range(dims) for name in (f"{letter}n", *strides))])
     types = ", ".join(["!llvm.ptr", *["i64"] * (2 + 3 * dims)])
-    return f"func.call @{_name(dims, of_block=of_block)}({given}) : ({types}) -> ()"
+    return f"func.call @{_name(dims)}({given}) : ({types}) -> ()"
 
 
-def write_for_tiles(
-    letter: str, dims: int, strides: tuple[str, str], place: tuple[str, str, str], *, of_block: bool = False
-) -> str:
+def write_for_tiles(letter: str, dims: int, strides: tuple[str, str], place: tuple[str, str, str]) -> str:
     """`write`, and behind the last place the same once more: there are no tiles of some odd numbers of rows.
 
     There has to be room for it, and ``%one``.
@@ -126,7 +116,7 @@ def write_for_tiles(
     table, _, count = place
     return "\n".join(
         [
-            write(letter, dims, strides, place, of_block=of_block),
+            write(letter, dims, strides, place),
             f"%places_or_one = arith.maxsi {count}, %one : i64",
             f"%last_entry = llvm.getelementptr {table}[%places_or_one] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<2 x i64>",
             "%last_place = llvm.getelementptr %last_entry[-1] : (!llvm.ptr) -> !llvm.ptr, !llvm.array<2 x i64>",

@@ -23,12 +23,12 @@ _WORD_BYTES = 8
 
 @contextmanager
 def handed_on(found: Found | None, tails: Tails, widths: list[int]) -> Iterator[list[ir.Value]]:
-    """What the driver's call, in the block, hands on to a tail, if there is one: see `of_tail` of contraction_kinds.py.
+    """What the driver's call, in the block, hands on to a tail (`tail_text.ARGUMENTS`): null pointers, if there is none.
 
     The tail's function is added to ``tails``. It takes any number of columns; most often there will be one of ``widths``.
     """
     if found is None:
-        yield []
+        yield [llvm.ZeroOp(pointer()).result] * 3
         return
     nest = found.nest
     like = likeness(nest)

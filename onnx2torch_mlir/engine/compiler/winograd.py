@@ -10,7 +10,7 @@ from torch_mlir.dialects import func
 from onnx2torch_mlir.engine.compiler import winograd_code
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
 from onnx2torch_mlir.engine.compiler.loop_order import coefficient
-from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
+from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes
 from onnx2torch_mlir.engine.layout import Packing
 
 _WINDOW = 3
@@ -70,19 +70,13 @@ def products_of(found: Contraction, image: Image) -> tuple[list[int | None], set
     return [found.fixed_length(image.depth)], tiles, found.fixed_length(found.column)
 
 
-def call(
-    found: Contraction, image: Image, weights: tuple[ir.Value, ir.Value], given_to_tail: list[ir.Value]
-) -> None:
-    """A call at the insertion point; ``weights`` are the call's context and the packed weights."""
+def call(found: Contraction, image: Image, pointers: list[ir.Value], told: list[ir.Value]) -> None:
+    """A call at the insertion point. ``pointers`` come before `winograd_code.SIZES`, what a tail is ``told`` behind them."""
     sizes = Sizes(found)
-    context, packed = weights
-    left = address(found.value(found.left))
-    out = left if given_to_tail else address(found.value(2))
     loops = (image.images, image.y, image.x)
     counts = [sizes.number(1) if dim is None else sizes.count(dim) for dim in loops]
     steps = [sizes.number(0) if dim is None else sizes.step(operand, dim) for operand in (found.left, 2) for dim in loops]
     assert found.column is not None
     words = [*counts, *steps, sizes.count(image.depth), sizes.count(found.column)]
     assert len(words) == len(winograd_code.SIZES)
-    given = [context, left, packed, out, *words, *given_to_tail]
-    func.CallOp([], ir.FlatSymbolRefAttr.get(winograd_code.name(bool(given_to_tail))), given)
+    func.CallOp([], ir.FlatSymbolRefAttr.get(winograd_code.NAME), [*pointers, *words, *told])

@@ -9,15 +9,16 @@ Tiles go in blocks, so that all of this stays in the second-level cache; where t
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import contraction_panels, row_tables, threads, winograd_transforms
+from onnx2torch_mlir.engine.compiler import contraction_panels, row_tables, tail_text, threads, winograd_transforms
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind, call_of_tail, of_tail
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.compiler.winograd_transforms import ROW_BYTES, SIDE
 from onnx2torch_mlir.engine.layout import TILE_PLACES
 
-KIND = Kind(batches=0, rows=1, segments=1, unpacked=0)
-"""Of the contractions that it consists of: these have the functions that it calls."""
+NAME = "o2m_winograd"
+LOOPS = (1, 1)
+"""How many dims of rows and segments the contractions have that it consists of."""
 
 _MOST_TILES = 64
 """Of a block; with fewer the weights are read too often, with more the tiles come from farther away."""
@@ -30,20 +31,15 @@ SIZES = ("n", "h", "w", "an", "ay", "ax", "cn", "cy", "cx", "depth", "across")
 """Its i64 arguments, after the context, the image, the packed weights and the result: sizes of the result, strides in bytes of
 the image and of the result, how many channels they have."""
 _SHARED = (*SIZES, "tiles_high", "tiles_wide", "tiles", "size", "groups", "plane", "sums_plane", "room")
+_ITEMS = f"{NAME}_items"
+_POINTERS = [(f"%{pointer}", "!llvm.ptr") for pointer in ("a", "u", "c", "rooms")]
+_OF_ITEMS = [*_POINTERS, *words(_SHARED), *tail_text.ARGUMENTS]
 
 
-def name(tail: bool) -> str:
-    """The function of convolutions that a ``tail`` follows, or none."""
-    return "o2m_winograd" + ("_tail" if tail else "")
-
-
-def functions_for(unit: VectorUnit, tails: set[bool]) -> str:
-    """The texts of the functions with and without a tail, of those that are needed, and of what only they call."""
-    texts = [winograd_transforms.tiles(unit), winograd_transforms.results(unit)]
-    for tail in sorted(tails):
-        types = [type_ for _, type_ in _of_items(tail)]
-        texts += [_items(unit, tail), threads.spread(_items_name(tail), types), _entry(tail)]
-    return "\n".join(texts)
+def functions(unit: VectorUnit) -> str:
+    """The text of @o2m_winograd, and of what only it calls."""
+    shared = threads.spread(_ITEMS, [type_ for _, type_ in _OF_ITEMS])
+    return "\n".join([winograd_transforms.tiles(unit), winograd_transforms.results(unit), _items(unit), shared, _entry()])
 
 
 def tiles_of_blocks(images: int, height: int, width: int) -> set[int]:
@@ -51,21 +47,12 @@ def tiles_of_blocks(images: int, height: int, width: int) -> set[int]:
     return contraction_panels.even_parts(images * -(-height // 2) * -(-width // 2), _MOST_TILES)
 
 
-def _items_name(tail: bool) -> str:
-    return f"{name(tail)}_items"
-
-
-def _of_items(tail: bool) -> list[tuple[str, str]]:
-    pointers = [(f"%{pointer}", "!llvm.ptr") for pointer in ("a", "u", "c", "rooms")]
-    return [*pointers, *words(_SHARED), *of_tail(tail)]
-
-
-def _entry(tail: bool) -> str:
+def _entry() -> str:
     """The function that programs call."""
     pointers = [(f"%{pointer}", "!llvm.ptr") for pointer in ("ctx", "a", "u", "c")]
     return "\n".join(
         [
-            f"func.func private @{name(tail)}({declared([*pointers, *words(SIZES), *of_tail(tail)])}) {{",
+            f"func.func private @{NAME}({declared([*pointers, *words(SIZES), *tail_text.ARGUMENTS])}) {{",
             *constants(one=1, two=2, most=_MOST_TILES, row=ROW_BYTES, more=_LINES_OF_ROOM, entry=row_tables.ENTRY_BYTES),
             *constants(wide=BLOCK_COLUMNS, page=_PAGE, apart=_APART, places=TILE_PLACES, each=_ITEMS_FOR_EACH, number=_BYTES),
             "%threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64",
@@ -102,7 +89,7 @@ def _entry(tail: bool) -> str:
             "%products = arith.muli %sums_of_all, %depth : i64",
             "%twice = arith.muli %products, %two : i64",
             "%work = arith.divui %twice, %items : i64",
-            threads.on_all(_items_name(tail), "%items, %work", _of_items(tail)),
+            threads.on_all(_ITEMS, "%items, %work", _OF_ITEMS),
             "func.call @o2m_free(%ctx, %rooms) : (!llvm.ptr, !llvm.ptr) -> ()",
             "return",
             "}",
@@ -124,18 +111,18 @@ def _plane(plane: str, each: str) -> list[str]:
     ]
 
 
-def _items(unit: VectorUnit, tail: bool) -> str:
+def _items(unit: VectorUnit) -> str:
     """Groups of the columns of blocks of tiles, ``begin`` to ``end``."""
-    panels = [("%vb", "!llvm.ptr"), ("%table", "!llvm.ptr"), ("%count", "i64"), ("%ub", "!llvm.ptr"), ("%nh", "i64")]
-    panels += [("%mb", "!llvm.ptr"), ("%no", "i1"), ("%depth", "i64")]
+    moved = {"%a": "%vb", "%m": "%count", "%b": "%ub", "%n": "%nh", "%c": "%mb", "%add": "%no", "%n0": "%depth"}
     transform = [(pointer, "!llvm.ptr") for pointer in ("%a", "%nothing", "%rooms_own")]
     transform += words(["first", "count", *winograd_transforms.SIZES])
     return "\n".join(
         [
-            f"func.func private @{_items_name(tail)}({declared(_of_items(tail))}, {threads.RANGE}) {{",
+            f"func.func private @{_ITEMS}({declared(_OF_ITEMS)}, {threads.RANGE}) {{",
             *constants(none=0, one=1, two=2, places=TILE_PLACES, number=_BYTES, wide=BLOCK_COLUMNS, row=ROW_BYTES),
             *constants(entry=row_tables.ENTRY_BYTES, far_panels=BLOCK_COLUMNS // unit.columns, width=unit.columns),
             "%no = arith.constant false",
+            *tail_text.follows(),
             "%zero = arith.constant 0 : i8",
             "%before = arith.muli %worker, %room : i64",
             bytes_behind("%rooms_own", "%rooms", "%before"),
@@ -187,9 +174,9 @@ def _items(unit: VectorUnit, tail: bool) -> str:
             bytes_behind("%vb", "%rooms_own", "%fv"),
             bytes_behind("%ub", "%uj", "%fu"),
             bytes_behind("%mb", "%m", "%fm"),
-            called(contraction_panels.panels_name(1, False), panels),
+            contraction_panels.call("panels", 1, moved | contraction_panels.WITHOUT_TAIL),
             "}",
-            *_runs(tail),
+            *_runs(),
             "}",
             "scf.yield %block : i64",
             "}",
@@ -199,11 +186,11 @@ def _items(unit: VectorUnit, tail: bool) -> str:
     )
 
 
-def _runs(tail: bool) -> list[str]:
+def _runs() -> list[str]:
     """The results of a block's tiles in 64 columns, for each run of tiles that lie in one row: two lines of pixels."""
     results = [("%mr", "!llvm.ptr"), ("%sums", "!llvm.ptr"), ("%length", "i64"), ("%nh", "i64"), ("%sums_plane", "i64")]
     results.append(("%line", "i64"))
-    lines = [
+    return [
         "%behind = arith.addi %first, %count : i64",
         "%run0 = arith.divui %first, %tiles_wide : i64",
         "%run1 = arith.ceildivsi %behind, %tiles_wide : i64",
@@ -231,32 +218,30 @@ def _runs(tail: bool) -> list[str]:
         "%y = arith.addi %y0, %dy : i64",
         "%fs = arith.muli %dy, %line : i64",
         bytes_behind("%sums_y", "%sums", "%fs"),
+        "scf.if %has_tail {",
+        "%image_lines = arith.muli %image, %h : i64",
+        "%lines_before = arith.addi %image_lines, %y : i64",
+        "%pixels_before = arith.muli %lines_before, %w : i64",
+        "%pixel = arith.addi %pixels_before, %x0 : i64",
+        tail_text.call("%sums_y", ["pixel", "pixels", "column", "nh", "across"]),
+        "} else {",
+        "%f_image = arith.muli %image, %cn : i64",
+        "%f_y = arith.muli %y, %cy : i64",
+        "%f_x = arith.muli %x0, %cx : i64",
+        "%f_column = arith.muli %column, %number : i64",
+        "%f_line = arith.addi %f_image, %f_y : i64",
+        "%f_pixel = arith.addi %f_line, %f_x : i64",
+        "%f_all = arith.addi %f_pixel, %f_column : i64",
+        bytes_behind("%cy_", "%c", "%f_all"),
+        "%width_bytes = arith.muli %nh, %number : i64",
+        "scf.for %x = %none to %pixels step %one : i64 {",
+        "%fx = arith.muli %x, %cx : i64",
+        "%sx = arith.muli %x, %row : i64",
+        bytes_behind("%cx_", "%cy_", "%fx"),
+        bytes_behind("%sums_x", "%sums_y", "%sx"),
+        '"llvm.intr.memcpy"(%cx_, %sums_x, %width_bytes) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()',
+        "}",
+        "}",
+        "}",
+        "}",
     ]
-    if not tail:
-        lines += [
-            "%f_image = arith.muli %image, %cn : i64",
-            "%f_y = arith.muli %y, %cy : i64",
-            "%f_x = arith.muli %x0, %cx : i64",
-            "%f_column = arith.muli %column, %number : i64",
-            "%f_line = arith.addi %f_image, %f_y : i64",
-            "%f_pixel = arith.addi %f_line, %f_x : i64",
-            "%f_all = arith.addi %f_pixel, %f_column : i64",
-            bytes_behind("%cy_", "%c", "%f_all"),
-            "%width_bytes = arith.muli %nh, %number : i64",
-            "scf.for %x = %none to %pixels step %one : i64 {",
-            "%fx = arith.muli %x, %cx : i64",
-            "%sx = arith.muli %x, %row : i64",
-            bytes_behind("%cx_", "%cy_", "%fx"),
-            bytes_behind("%sums_x", "%sums_y", "%sx"),
-            '"llvm.intr.memcpy"(%cx_, %sums_x, %width_bytes) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()',
-            "}",
-        ]
-    else:
-        lines += [
-            "%image_lines = arith.muli %image, %h : i64",
-            "%lines_before = arith.addi %image_lines, %y : i64",
-            "%pixels_before = arith.muli %lines_before, %w : i64",
-            "%pixel = arith.addi %pixels_before, %x0 : i64",
-            call_of_tail("%sums_y", ["pixel", "pixels", "column", "nh", "across"]),
-        ]
-    return [*lines, "}", "}"]
