@@ -9,7 +9,10 @@ import sys
 from typing import Any
 
 DONT_NEED = 4
-"""``MADV_DONTNEED``: pages are gone at once. Only for what is mapped to be read, which comes back from its file."""
+"""``MADV_DONTNEED``: pages are gone at once. For what is mapped to be read, which comes back from its file, and for what nobody
+uses."""
+NO_HUGE_PAGE = 15
+"""``MADV_NOHUGEPAGE``: these are to be no part of a huge page."""
 PAGE_OUT = 21
 """``MADV_PAGEOUT``: only a hint; no contents are ever lost."""
 

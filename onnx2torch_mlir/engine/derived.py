@@ -36,6 +36,8 @@ _TYPES: dict[str, Any] = {
     "bf16": ml_dtypes.bfloat16,
     "f32": np.float32,
 }
+_LONG = 16
+"""Times around from which on a loop is worth to be NumPy's innermost."""
 _EXACT = 1 << 23
 """Integers up to this magnitude, and differences of two, are exact in float32."""
 
@@ -66,7 +68,8 @@ class Codes:
         """The floats, or the integers."""
         if not self.is_float:
             return self.code if self.zero is None else self.code - self.zero
-        result = self.code.astype(np.float32)
+        shapes = [part.shape for part in (self.code, self.zero, self.scale) if part is not None]
+        result = _spread(self.code, np.broadcast_shapes(*shapes)).astype(np.float32)
         with np.errstate(all="ignore"):
             if self.zero is not None:
                 result -= self.zero
@@ -109,7 +112,7 @@ def _full(values: Values, weights: Weights, value: float, type_: str, shape: lis
 
 
 def _reshape(values: Values, weights: Weights, step: int, shape: list[int]) -> Value:
-    return _moved(values[step], lambda array: array.reshape(shape))
+    return _moved(values[step], lambda array: _dense(array).reshape(shape))
 
 
 def _slice(values: Values, weights: Weights, step: int, offsets: list[int], sizes: list[int], strides: list[int]) -> Value:
@@ -135,10 +138,13 @@ def _nest(
     result: int,
     order: list[int],
 ) -> Value:
-    found = [_moved(values[step], partial(_along, map_, shape)) for step, map_ in zip(steps, maps, strict=True)]
+    # NumPy's innermost loop is the last one, where operands move along different ones: it had better be long.
+    loops = sorted(range(len(shape)), key=lambda loop: shape[loop] >= _LONG)
+    found = [_moved(values[step], partial(_along, map_, loops)) for step, map_ in zip(steps, maps, strict=True)]
     for name, operands, *more in body:
         found.append(_operation(name, [found[i] for i in operands], *more))
-    return _moved(found[result], lambda array: np.broadcast_to(array, shape).transpose(order))
+    sizes, axes = tuple(shape[loop] for loop in loops), [loops.index(loop) for loop in order]
+    return _moved(found[result], lambda array: _spread(array, sizes).transpose(axes))
 
 
 _STEPS: dict[str, Callable[..., Value]] = {
@@ -156,14 +162,30 @@ def _moved(value: Value, move: Callable[[Array], Array]) -> Value:
     return value.moved(move) if isinstance(value, Codes) else move(value)
 
 
-def _along(map_: list[int], shape: list[int], array: Array) -> Array:
+def _dense(array: Array) -> Array:
+    """The array, or a copy before it is laid out anew where a short last axis has its numbers far apart: NumPy would take few
+    numbers at a time."""
+    if not (array.ndim and 1 < array.shape[-1] < _LONG and array.strides[-1] > array.itemsize):
+        return array
+    copy = np.empty(array.shape, array.dtype)
+    for place in range(array.shape[-1]):
+        copy[..., place] = array[..., place]
+    return copy
+
+
+def _along(map_: list[int], loops: list[int], array: Array) -> Array:
     """An operand over the loops: an axis for each, of size 1 where the operand does not move, or is the same all along."""
     is_same = [n > 1 and not stride for n, stride in zip(array.shape, array.strides, strict=True)]
     kept = (0 if dim < 0 else slice(0, 1) if same else slice(None) for dim, same in zip(map_, is_same, strict=True))
     array = array[tuple(kept)]
     dims = [dim for dim in map_ if dim >= 0]
     sizes = dict(zip(dims, array.shape, strict=True))
-    return array.transpose(np.argsort(dims)).reshape([sizes.get(dim, 1) for dim in range(len(shape))])
+    axes = sorted(range(len(dims)), key=lambda axis: loops.index(dims[axis]))
+    return array.transpose(axes).reshape([sizes.get(loop, 1) for loop in loops])
+
+
+def _spread(array: Array, shape: tuple[int, ...]) -> Array:
+    return array if array.shape == shape else np.broadcast_to(array, shape)
 
 
 def _operation(name: str, operands: list[Value], type_: str, detail: Any = None) -> Value:
@@ -199,19 +221,24 @@ def _as_float(value: Value, *, signed: bool) -> Value:
     if not (signed and isinstance(value, Codes)):
         numbers = _numbers(value)
         value = Codes(numbers if signed else _unsigned(numbers))
-    parts = [part for part in (value.code, value.zero) if part is not None]
-    if all(not part.size or (int(part.min()) >= -_EXACT and int(part.max()) <= _EXACT) for part in parts):
+    if all(map(_is_exact, (part for part in (value.code, value.zero) if part is not None))):
         return Codes(value.code, None if value.zero is None else value.zero.astype(np.float32))
     whole: Array = value.code if value.zero is None else value.code - value.zero
     return whole.astype(np.float32)
+
+
+def _is_exact(array: Array) -> bool:
+    """Whether float32 holds all these integers, and differences of two."""
+    few = array.dtype.itemsize < 4 or not array.size
+    return few or (int(array.min()) >= -_EXACT and int(array.max()) <= _EXACT)
 
 
 def _with(codes: Codes, **parts: Array) -> Codes:
     """Codes with another part, all of one shape."""
     known = {"zero": codes.zero, "scale": codes.scale, **parts}
     shape = np.broadcast_shapes(codes.shape, *(part.shape for part in known.values() if part is not None))
-    whole = {name: None if part is None else np.broadcast_to(part, shape) for name, part in known.items()}
-    return Codes(np.broadcast_to(codes.code, shape), whole["zero"], whole["scale"], codes.is_float)
+    whole = {name: None if part is None else _spread(part, shape) for name, part in known.items()}
+    return Codes(_spread(codes.code, shape), whole["zero"], whole["scale"], codes.is_float)
 
 
 def _numbers(value: Value) -> Array:

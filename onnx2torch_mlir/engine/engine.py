@@ -194,8 +194,7 @@ class Engine:
                 else absent(one.spec.shape, arrays.numpy_dtype(one.spec.dtype))
                 for number, one in enumerate(given)
             ]
-            with OnDemand(given, files) as source:
-                computed, self._packed = prepared(source, self._packings, self._derived, files.drop)
+            computed, self._packed = prepared(OnDemand(given, files), self._packings, self._derived, files.drop)
             weights += computed
             self._weight_words = arrays.arguments(weights)
             self._weights = weights

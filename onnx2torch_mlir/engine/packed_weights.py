@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from onnx2torch_mlir.engine.arrays import Array
-from onnx2torch_mlir.engine.derived import Codes, Derived, Weights, evaluated
+from onnx2torch_mlir.engine.computed import Computed, Told, numbers_of
+from onnx2torch_mlir.engine.derived import Derived, Weights
 from onnx2torch_mlir.engine.layout import INTEGERS_HEADER, TILE_PLACES, Packing
 from onnx2torch_mlir.engine.packed_codes import packed_codes
+from onnx2torch_mlir.engine.packing_walk import Walk
 from onnx2torch_mlir.engine.pages import Room
 
-Told = Callable[[int, int], None]
-"""Called with the address and the number of bytes that have been copied for good."""
+_Placed = tuple[int, int, Array]
+"""A part of a weight along a dim of its packing: the dim, where it begins there, and the part, with an axis for each dim."""
 
-_AT_ONCE = 16 << 20
+_AT_ONCE = 4 << 20
 """Bytes of a weight that are copied before this is told."""
 _TRANSFORMED_AT_ONCE = 1 << 16
 """Numbers that windows become before they are copied."""
@@ -38,9 +40,10 @@ def prepared(
         i: packed(weights[packing.weight], packing, room, told) for i, packing in enumerate(packings) if packing.weight < own
     }
     for number, (shape, is_read, steps) in enumerate(derived, own):
-        value = evaluated(steps, weights)
-        result |= {i: packed(value, packing, room) for i, packing in enumerate(packings) if packing.weight == number}
-        computed.append(as_floats(value) if is_read else absent(shape, np.dtype(np.float32)))
+        weight = Computed(shape, steps, weights, told)
+        result |= {i: packed(weight, packing, room) for i, packing in enumerate(packings) if packing.weight == number}
+        computed.append(weight.numbers() if is_read else absent(shape, np.dtype(np.float32)))
+    room.end()
     return computed, [result[position] for position in range(len(packings))]
 
 
@@ -49,52 +52,62 @@ def absent(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     return as_strided(np.zeros(1, dtype), shape, [0] * len(shape), writeable=False)
 
 
-def as_floats(value: Array | Codes) -> Array:
-    """The dense array that a weight is."""
-    return np.ascontiguousarray(value.numbers() if isinstance(value, Codes) else value)
-
-
-def packed(weight: Array | Codes, packing: Packing, room: Room | None = None, told: Told | None = None) -> Array:
+def packed(weight: Array | Computed, packing: Packing, room: Room | None = None, told: Told | None = None) -> Array:
     """A ``weight`` as ``packing`` says: an array of its ``shape``, or integers or codes after a header, 64-byte aligned.
 
-    It lies in ``room``, which is one of its own unless it is given. ``told`` is what of a large weight of floats is done.
+    It lies in ``room``, which is one of its own unless it is given. ``told`` is what of the weight has been copied.
     """
     room = room or Room()
-    if packing.codes:
-        return packed_codes(weight, packing, room)
-    weight = as_floats(weight)
+    if isinstance(weight, Computed):
+        if packing.codes:
+            return packed_codes(weight, packing, room)
+        return _floats(_computed_parts(weight, packing), np.dtype(np.float32), packing, room)
     count, step = packing.columns
     dims = [*packing.batches, *packing.segments, (count, step)]
     size = weight.itemsize
-    view = as_strided(weight.reshape(-1)[packing.offset :], [n for n, _ in dims], [s * size for _, s in dims], writeable=False)
+    flat = np.ascontiguousarray(weight).reshape(-1)[packing.offset :]
+    view = as_strided(flat, [n for n, _ in dims], [s * size for _, s in dims], writeable=False)
     if packing.zero is not None:
-        return _integers(view, packing, room)
-    result = room.empty(math.prod(packing.shape) * size).view(weight.dtype).reshape(packing.shape)
-    panels = np.moveaxis(result, len(packing.packed_batches), -2)
-    if packing.windows:
-        _fill_transformed(panels, view)
-        return result
-    for part, target in _parts(view, panels):
-        _fill(target, part)
+        integers = _integers(view, packing, room)
         if told is not None:
-            slowest = max(part.strides)
-            told(part.ctypes.data, slowest * part.shape[part.strides.index(slowest)])
+            told(weight.ctypes.data, weight.nbytes)
+        return integers
+    return _floats(_parts(view, packing, told), weight.dtype, packing, room)
+
+
+def _floats(parts: Iterator[_Placed], dtype: np.dtype[Any], packing: Packing, room: Room) -> Array:
+    """The parts of a weight in panels."""
+    result = room.empty(math.prod(packing.shape) * dtype.itemsize).view(dtype).reshape(packing.shape)
+    panels = np.moveaxis(result, len(packing.packed_batches), -2)
+    for dim, start, view in parts:
+        end = start + view.shape[dim]
+        if dim == view.ndim - 1:
+            # Columns are an axis of whole panels there.
+            dim, start, end = panels.ndim - 2, start // packing.width, -(-end // packing.width)
+        (_fill_transformed if packing.windows else _fill)(panels[(slice(None),) * dim + (slice(start, end),)], view)
     return result
 
 
-def _parts(view: Array, panels: Array) -> Iterator[tuple[Array, Array]]:
-    """A view and the panels it goes into, a piece of memory after the other: along the axis of the largest steps."""
-    if view.nbytes <= _AT_ONCE or min(view.strides) < 0:
-        yield view, panels
-        return
-    axis = int(np.argmax(view.strides))
-    count, width = view.shape[axis], panels.shape[-1] if axis == view.ndim - 1 else 1
-    step = max(count * _AT_ONCE // view.nbytes // width, 1) * width
-    for start in range(0, count, step):
-        before = (slice(None),) * axis
-        # Columns are an axis of whole panels there.
-        taken = slice(start // width, -(-min(start + step, count) // width))
-        yield view[*before, start : start + step], panels[*before, taken]
+def _computed_parts(weight: Computed, packing: Packing) -> Iterator[_Placed]:
+    walk = Walk(packing, weight.shape)
+    for start, value in walk.parts(weight):
+        view = walk.by_dim(numbers_of(value))
+        yield view.ndim - 1, start, view
+
+
+def _parts(view: Array, packing: Packing, told: Told | None) -> Iterator[_Placed]:
+    """A view, a piece of memory after the other: along the dim of the largest steps. ``told`` is what has been copied."""
+    dim = view.ndim - 1 if packing.windows else int(np.argmax(view.strides))
+    count, width = view.shape[dim], packing.width if dim == view.ndim - 1 else 1
+    step = max(count, 1)
+    if not packing.windows and view.nbytes > _AT_ONCE and min(view.strides) >= 0:
+        step = max(count * _AT_ONCE // view.nbytes // width, 1) * width
+    for start in range(0, max(count, 1), step):
+        part = view[(slice(None),) * dim + (slice(start, start + step),)]
+        yield dim, start, part
+        if told is not None:
+            slowest = max(part.strides)
+            told(part.ctypes.data, slowest * part.shape[part.strides.index(slowest)])
 
 
 def _fill(panels: Array, view: Array) -> None:

@@ -11,6 +11,7 @@ import mmap
 
 import numpy as np
 
+from onnx2torch_mlir.core.memory_advice import DONT_NEED, NO_HUGE_PAGE, advise
 from onnx2torch_mlir.engine.arrays import Array
 
 _HUGE = 2 << 20
@@ -38,6 +39,15 @@ class Room:
             self._begun = True
         found, self._left = self._left[:size], self._left[whole:]
         return found
+
+    def end(self) -> None:
+        """Nothing more is to come: what no array uses of the last huge page goes back, if that is more than half of it."""
+        address = self._left.ctypes.data
+        unused = min(-address % _HUGE, self._left.size)
+        if unused > _HUGE // 2:
+            advise(address, unused, NO_HUGE_PAGE)
+            advise(address, unused, DONT_NEED)
+        self._left = self._left[:0]
 
 
 def _huge(size: int) -> Array:

@@ -44,34 +44,17 @@ def _place(contents: Any) -> tuple[int, int]:
 
 
 class OnDemand(Mapping[int, Array]):
-    """Weights by number, to be packed: each is loaded when it is asked for, wherever it lies, and not kept.
-
-    A context: what came from ``files`` stays in memory until the next is asked for, or until the end.
-    """
+    """Weights by number, to be packed: each is loaded when it is asked for, wherever it lies, and not kept."""
 
     def __init__(self, weights: Sequence[Weight], files: MappedFiles) -> None:
         self._weights = weights
         self._files = files
-        self._last = (0, 0)
 
     def __getitem__(self, number: int) -> Array:
-        array = loaded(self._weights[number], aligned=False, files=self._files)
-        self._leave((arrays.address_of(array), array.nbytes))
-        return array
+        return loaded(self._weights[number], aligned=False, files=self._files)
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(len(self._weights)))
 
     def __len__(self) -> int:
         return len(self._weights)
-
-    def __enter__(self) -> OnDemand:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._leave((0, 0))
-
-    def _leave(self, following: tuple[int, int]) -> None:
-        if following != self._last:
-            self._files.drop(*self._last)
-            self._last = following

@@ -45,8 +45,11 @@ def main(ahead: str = "") -> None:
             if tasks.empty() and hasattr(module, "prepare"):
                 module.prepare()
     while True:
-        frames.write(replies, _run(tasks.get()))
+        reply = _run(tasks.get())
+        # Before the answer, for whoever waits for it will need memory for what was made.
         give_back()
+        frames.write(replies, reply)
+        del reply
 
 
 def _trimming() -> Callable[[], object]:

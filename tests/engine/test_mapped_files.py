@@ -61,6 +61,26 @@ def test_what_was_copied_does_not_stay(aligned, tmp_path, monkeypatch):
         assert resident(data) <= 3 * _HUGE
 
 
+def test_codes_that_were_packed_do_not_stay(tmp_path, monkeypatch):
+    monkeypatch.delenv("ONNX2MLIR_DISABLE", raising=False)
+    random = np.random.default_rng(0)
+    side, blocks = 2 * SIDE, SIDE // 16
+    codes, scales = random.integers(0, 255, (side, blocks, 16), np.uint8), random.random((side, blocks), np.float32)
+    bits = {"K": side, "N": side, "bits": 4, "block_size": 32}
+    node = helper.make_node("MatMulNBits", ["x", "codes", "scales"], ["y"], domain="com.microsoft", **bits)
+    given, result = (helper.make_tensor_value_info(name, FLOAT, [1, side]) for name in "xy")
+    kept = [numpy_helper.from_array(codes, "codes"), numpy_helper.from_array(scales, "scales")]
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(helper.make_graph([node], "g", [given], [result], kept), opset_imports=sets, ir_version=8)
+    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="data")
+    x = random.standard_normal((1, side), np.float32)
+    (found,) = o2m.convert(tmp_path / "model.onnx").compile(threads=1).run([x])
+    numbers = np.stack([codes & 15, codes >> 4], -1).reshape(side, blocks, 32) - np.float32(8)
+    expected = x @ (numbers * scales[..., None]).reshape(side, side).T
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
+    assert resident(tmp_path / "data") <= 2 * _HUGE
+
+
 def test_what_is_only_here_stays(tmp_path):
     numbers = np.arange(1 << 18, dtype=np.float32)
     numbers.tofile(tmp_path / "data")

@@ -17,10 +17,11 @@ import torch
 
 from onnx2torch_mlir.engine.ahead_of_time.interface import COUNT, MAGIC, OFFSETS, TOTAL, Interface
 from onnx2torch_mlir.engine.arrays import Array
-from onnx2torch_mlir.engine.derived import Derived, evaluated
+from onnx2torch_mlir.engine.computed import Computed
+from onnx2torch_mlir.engine.derived import Derived
 from onnx2torch_mlir.engine.layout import Packing
 from onnx2torch_mlir.engine.mapped_files import MappedFiles
-from onnx2torch_mlir.engine.packed_weights import as_floats, packed
+from onnx2torch_mlir.engine.packed_weights import packed
 from onnx2torch_mlir.engine.weights import OnDemand, loaded
 from onnx2torch_mlir.lowering.lowered import Lowered
 
@@ -81,17 +82,21 @@ def _parts(
             array = loaded(weight, files=files)
             yield number, _key(number, weight.array, array), weight.name, array
             files.drop(array.ctypes.data, array.nbytes)
-    with OnDemand(lowered.weights, files) as source:
-        for number, made in enumerate(derived, own):
-            if number in read:
-                yield number, number, _name(number, own), as_floats(evaluated(made[2], source))
-        for number, packing in enumerate(packings, own + len(derived)):
-            if packing.weight < own:
-                array = packed(source[packing.weight], packing, told=files.drop)
-                yield number, repr(packing), lowered.weights[packing.weight].name, array
-            else:
-                value = evaluated(derived[packing.weight - own][2], source)
-                yield number, repr(packing), _name(packing.weight, own), packed(value, packing)
+    source = OnDemand(lowered.weights, files)
+
+    def computed(number: int) -> Computed:
+        shape, _, steps = derived[number - own]
+        return Computed(shape, steps, source, files.drop)
+
+    for number in range(own, own + len(derived)):
+        if number in read:
+            yield number, number, _name(number, own), computed(number).numbers()
+    for number, packing in enumerate(packings, own + len(derived)):
+        if packing.weight < own:
+            array = packed(source[packing.weight], packing, told=files.drop)
+            yield number, repr(packing), lowered.weights[packing.weight].name, array
+        else:
+            yield number, repr(packing), _name(packing.weight, own), packed(computed(packing.weight), packing)
 
 
 def _name(number: int, own: int) -> str:
