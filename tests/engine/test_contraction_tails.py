@@ -7,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch_mlir import ir
 
 from onnx2torch_mlir import engine
-from onnx2torch_mlir.engine.compiler import contraction_match, contraction_tails
+from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_match, contraction_tails
 from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.compiler.walks import functions, nested
 from onnx2torch_mlir.model import read
@@ -370,3 +370,23 @@ def test_tails_of_a_long_loop_take_no_more_of_the_stack():
     for _ in range(1000):
         expected = np.clip(expected, -1, 1) @ (weight / 8) + bias
     np.testing.assert_allclose(program.compile(threads=1).run([start])[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_one_driver_does_sums_with_and_without_a_tail(monkeypatch):
+    made, kinds = contraction_driver.functions_for, []
+    monkeypatch.setattr(contraction_driver, "functions_for", lambda *a, **k: kinds.append(a[1]) or made(*a, **k))
+    x, w = numbers(131, K), numbers(K, 70)
+    nodes = [helper.make_node("MatMul", ["x", weight], [y]) for weight, y in ("wy", "vz")]
+    graph = helper.make_graph(
+        [*nodes, helper.make_node("Relu", ["z"], ["t"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "yt"],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(-w, "v")],
+    )
+    program = convert(read(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)))
+    assert is_used(program.lowered) and len(kinds.pop()) == 1
+    for threads in (1, 2):
+        y, t = program.compile(threads=threads).run([x])
+        np.testing.assert_allclose(y, x @ w, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(t, np.maximum(-x @ w, 0), rtol=1e-5, atol=1e-5)
