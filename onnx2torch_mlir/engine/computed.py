@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from onnx2torch_mlir.engine.derived import Array, Codes, Step, Value, Weights, evaluated
+from onnx2torch_mlir.engine.derived import Array, Step, Value, Weights, evaluated, numbers_of
 from onnx2torch_mlir.engine.derived_parts import Part, part_of, shapes_of, work
 
 Told = Callable[[int, int], None]
@@ -78,8 +78,3 @@ class Computed:
         for array in arrays:
             if self._told is not None and array.flags.c_contiguous:
                 self._told(array.ctypes.data, array.nbytes)
-
-
-def numbers_of(value: Value) -> Array:
-    """The array that a value stands for."""
-    return value.numbers() if isinstance(value, Codes) else value

@@ -125,7 +125,7 @@ def _flip(values: Values, weights: Weights, step: int, axes: list[int]) -> Value
 
 
 def _pad(values: Values, weights: Weights, step: int, value: float, low: list[int], high: list[int]) -> Value:
-    return np.pad(_numbers(values[step]), list(zip(low, high, strict=True)), constant_values=value)
+    return np.pad(numbers_of(values[step]), list(zip(low, high, strict=True)), constant_values=value)
 
 
 def _nest(
@@ -197,14 +197,14 @@ def _operation(name: str, operands: list[Value], type_: str, detail: Any = None)
     if name == "arith.extf" and type_ == "f32" and not isinstance(operands[0], Codes):
         return Codes(operands[0])
     if name == "arith.subi" and not isinstance(operands[0], Codes):
-        return _with(Codes(operands[0], is_float=False), zero=_numbers(operands[1]))
+        return _with(Codes(operands[0], is_float=False), zero=numbers_of(operands[1]))
     if name == "arith.subf" and isinstance(operands[0], Codes) and operands[0].zero is None and operands[0].scale is None:
-        return _with(operands[0], zero=_numbers(operands[1]))
+        return _with(operands[0], zero=numbers_of(operands[1]))
     if name == "arith.mulf":
         for one, other in (operands, operands[::-1]):
             if isinstance(one, Codes) and one.scale is None:
-                return _with(one, scale=_numbers(other))
-    arrays = [_numbers(value) for value in operands]
+                return _with(one, scale=numbers_of(other))
+    arrays = [numbers_of(value) for value in operands]
     if name == "arith.select":
         return np.where(*arrays)
     if name == "arith.cmpi":
@@ -219,7 +219,7 @@ def _operation(name: str, operands: list[Value], type_: str, detail: Any = None)
 def _as_float(value: Value, *, signed: bool) -> Value:
     """An integer as float32: as codes, where float32 holds the integers and what is subtracted from them exactly."""
     if not (signed and isinstance(value, Codes)):
-        numbers = _numbers(value)
+        numbers = numbers_of(value)
         value = Codes(numbers if signed else _unsigned(numbers))
     if all(map(_is_exact, (part for part in (value.code, value.zero) if part is not None))):
         return Codes(value.code, None if value.zero is None else value.zero.astype(np.float32))
@@ -241,7 +241,8 @@ def _with(codes: Codes, **parts: Array) -> Codes:
     return Codes(_spread(codes.code, shape), whole["zero"], whole["scale"], codes.is_float)
 
 
-def _numbers(value: Value) -> Array:
+def numbers_of(value: Value) -> Array:
+    """The array that a value stands for."""
     return value.numbers() if isinstance(value, Codes) else value
 
 

@@ -13,8 +13,8 @@ import ml_dtypes
 import numpy as np
 
 from onnx2torch_mlir.engine.arrays import Array
-from onnx2torch_mlir.engine.computed import Computed, numbers_of
-from onnx2torch_mlir.engine.derived import Codes, Value
+from onnx2torch_mlir.engine.computed import Computed
+from onnx2torch_mlir.engine.derived import Codes, Value, numbers_of
 from onnx2torch_mlir.engine.layout import CODES_HEADER, FLOAT_CODES, INTEGERS, Packing
 from onnx2torch_mlir.engine.packing_walk import Walk
 from onnx2torch_mlir.engine.pages import Room

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from onnx2torch_mlir.engine.arrays import Array
-from onnx2torch_mlir.engine.computed import Computed, Told, numbers_of
-from onnx2torch_mlir.engine.derived import Derived, Weights
+from onnx2torch_mlir.engine.computed import Computed, Told
+from onnx2torch_mlir.engine.derived import Derived, Weights, numbers_of
 from onnx2torch_mlir.engine.layout import INTEGERS_HEADER, TILE_PLACES, Packing
 from onnx2torch_mlir.engine.packed_codes import packed_codes
 from onnx2torch_mlir.engine.packing_walk import Walk

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from onnx2torch_mlir.engine import computed
-from onnx2torch_mlir.engine.computed import Computed, numbers_of
-from onnx2torch_mlir.engine.derived import evaluated
+from onnx2torch_mlir.engine.computed import Computed
+from onnx2torch_mlir.engine.derived import evaluated, numbers_of
 from onnx2torch_mlir.engine.derived_parts import part_of, shapes_of, work
 from onnx2torch_mlir.engine.layout import CODES_HEADER, Packing
 from onnx2torch_mlir.engine.packed_weights import packed

@@ -6,7 +6,7 @@ by one, in their order. The buffer then is never made: the driver gives each blo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, llvm
@@ -33,16 +33,6 @@ class Found:
     kinds: list[str]
     buffer: ir.Operation
     """What allocates the contraction's result, which is left out."""
-
-
-@dataclass
-class Tails:
-    """The functions of a module's tails: names by what they do and by text, and each one's pointers whose memory no other
-    argument reaches."""
-
-    module: ir.Module
-    names: dict[object, str] = field(default_factory=dict)
-    exclusive: dict[str, list[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
 from onnx2torch_mlir.engine.compiler.needed_tiles import NeededTiles
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
+from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.repeated_code import RepeatedCode
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import functions, named, symbol
@@ -46,7 +47,7 @@ class _Program:
     """What a module's contractions need beside the module: its weights, and the functions they call."""
 
     weights: Weights
-    tails: contraction_tails.Tails
+    tails: Outlined
     nests: list[ir.Operation]
     """What has not been looked at yet."""
     with_winograd: bool
@@ -64,7 +65,7 @@ class _Program:
 def replace(
     module: ir.Module,
     weights: Weights,
-    tails: contraction_tails.Tails,
+    tails: Outlined,
     written: WrittenCode,
     *,
     with_winograd: bool,

@@ -19,6 +19,7 @@ from onnx2torch_mlir.engine.compiler.contraction_match import all_known
 from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction, Side, match
 from onnx2torch_mlir.engine.compiler.integer_turns import Kind
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
+from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, is_memref, named, pointer, symbol
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
@@ -33,13 +34,13 @@ class _Program:
     """What a module's contractions need beside the module: its weights, and the functions they call."""
 
     weights: Weights
-    tails: contraction_tails.Tails
+    tails: Outlined
     nests: list[ir.Operation]
     """What has not been looked at yet."""
     kinds: set[Kind] = field(default_factory=set)
 
 
-def replace(module: ir.Module, weights: Weights, tails: contraction_tails.Tails, written: WrittenCode) -> None:
+def replace(module: ir.Module, weights: Weights, tails: Outlined, written: WrittenCode) -> None:
     """Let every contraction of bytes in @main call the driver, as contractions.replace does those of float32."""
     (main,) = (f for f in functions(module) if symbol(f) == "main")
     program = _Program(weights, tails, named(main, "linalg.generic"))

@@ -8,8 +8,8 @@ which is what lets LLVM keep accumulators in registers and vectorise without che
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
@@ -26,6 +26,7 @@ from onnx2torch_mlir.engine.compiler.flatten import assemble, dynamic_strides, p
 from onnx2torch_mlir.engine.compiler.likeness import Likeness, likeness, made_alike
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
+from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.parallel_loops import SERIAL
 from onnx2torch_mlir.engine.compiler.walks import functions, is_memref, made_by, named, nested, root_of, symbol
 
@@ -39,7 +40,7 @@ def outline(module: ir.Module, loops: Sequence[ir.Operation] = ()) -> dict[str, 
     brought into their best loop order on the way.
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    kernels = _Kernels(module)
+    kernels = Outlined(module, _PREFIX)
     for loop in loops:
         _outline_loop(loop, kernels)
     for operation in named(main, "memref.copy", "linalg.generic"):
@@ -100,16 +101,6 @@ def relax_sums(generic: ir.Operation) -> None:
 
 
 @dataclass
-class _Kernels:
-    """The kernels of a module: names by what is outlined and by text, and each one's pointers whose memory no other argument
-    reaches."""
-
-    module: ir.Module
-    names: dict[object, str] = field(default_factory=dict)
-    exclusive: dict[str, list[int]] = field(default_factory=dict)
-
-
-@dataclass
 class _Argument:
     """A value that a kernel takes: its type there, its pieces at the call, and the types of these."""
 
@@ -122,7 +113,7 @@ class _Argument:
         return assemble(ir.MemRefType(self.type), given) if is_memref(self.type) else given[0]
 
 
-def _outline_one(generic: ir.Operation, kernels: _Kernels) -> None:
+def _outline_one(generic: ir.Operation, kernels: Outlined) -> None:
     loops = pointwise_loops(generic)
     if loops is None:
         interchange(generic, best_order(generic))
@@ -132,16 +123,7 @@ def _outline_one(generic: ir.Operation, kernels: _Kernels) -> None:
         operands = _pointwise_operands(generic, loops) if loops is not None else _operands(generic)
         arguments = operands + [_plain(value) for value in like.captured if not _is_copied(value)]
     maps = None if loops is None else tuple(indexing_map(strides) for strides in loops.strides)
-
-    def adapt(body: ir.Operation, inside: list[ir.Value]) -> None:
-        for position in range(len(operands)):
-            body.operands[position] = inside[position]
-        if maps is not None:
-            body.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps])
-            parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-            body.attributes["iterator_types"] = ir.ArrayAttr.get([parallel] * maps[0].n_dims)
-
-    _move(_Moved(generic, like, arguments, len(operands), maps), adapt, kernels)
+    _move(_Moved(generic, like, arguments, len(operands), maps), kernels)
 
 
 def _writes_by_itself(operation: ir.Operation) -> bool:
@@ -149,11 +131,11 @@ def _writes_by_itself(operation: ir.Operation) -> bool:
     return operation.name == "linalg.generic" and bool(named(operation, "memref.store", "memref.atomic_rmw", "llvm.store"))
 
 
-def _outline_loop(loop: ir.Operation, kernels: _Kernels) -> None:
+def _outline_loop(loop: ir.Operation, kernels: Outlined) -> None:
     like = likeness(loop)
     with ir.InsertionPoint(loop), loop.location:
         arguments = [_plain(value) for value in like.values if not _is_copied(value)]
-    _move(_Moved(loop, like, arguments), lambda body, inside: None, kernels)
+    _move(_Moved(loop, like, arguments), kernels)
 
 
 @dataclass(frozen=True)
@@ -175,34 +157,27 @@ class _Moved:
     def key(self) -> object:
         """What makes it another function than others."""
         types = tuple(argument.type for argument in self.arguments)
-        return self.like.key, types, self.maps, tuple(made_alike(v) if _is_copied(v) else None for v in self.like.values)
+        return self.like.key, types, self.maps, made_alike(self.like.values, _is_copied)
 
 
-def _move(moved: _Moved, adapt: Callable[[ir.Operation, list[ir.Value]], None], kernels: _Kernels) -> None:
-    """Replace the operation by a call of a function that holds it.
-
-    ``adapt`` gets the copy in the function, and the values that the arguments are there.
-    """
+def _move(moved: _Moved, kernels: Outlined) -> None:
+    """Replace the operation by a call of a function that holds it."""
     arguments = moved.arguments
     alone = _alone([argument.value for argument in arguments])
     starts = [sum(len(argument.pieces) for argument in arguments[:position]) for position in alone]
-    key = (tuple(starts), moved.key())
-    if key not in kernels.names:
-        kernels.names[key] = _function(moved, adapt, kernels, starts)
+    name = kernels.name(moved.key(), starts, lambda: _function(moved, kernels.module))
     with ir.InsertionPoint(moved.operation), moved.operation.location:
         pieces = [piece for argument in arguments for piece in argument.pieces]
-        func.CallOp([], ir.FlatSymbolRefAttr.get(kernels.names[key]), pieces)
+        func.CallOp([], ir.FlatSymbolRefAttr.get(name), pieces)
     moved.operation.erase()
 
 
-def _function(
-    moved: _Moved, adapt: Callable[[ir.Operation, list[ir.Value]], None], kernels: _Kernels, starts: list[int]
-) -> str:
-    """The function that holds the operation; what is not alike may still become the same, such as nests of other shapes."""
+def _function(moved: _Moved, module: ir.Module) -> ir.Operation:
+    """The function that holds the operation."""
     arguments, operation = moved.arguments, moved.operation
     types = [piece.type for argument in arguments for piece in argument.pieces]
     with ir.Location.unknown():
-        kernel = func.FuncOp("kernel", (types, []), visibility="private", ip=ir.InsertionPoint(kernels.module.body))
+        kernel = func.FuncOp("kernel", (types, []), visibility="private", ip=ir.InsertionPoint(module.body))
         block = kernel.add_entry_block()
         given = iter(block.arguments)
         with ir.InsertionPoint(block):
@@ -211,7 +186,12 @@ def _function(
             for value in moved.copied:
                 mapping[value] = value.owner.operation.clone().results[0]
             body = operation.clone().operation
-            adapt(body, inside)
+            for position in range(moved.operands):
+                body.operands[position] = inside[position]
+            if moved.maps is not None:
+                body.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in moved.maps])
+                parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+                body.attributes["iterator_types"] = ir.ArrayAttr.get([parallel] * moved.maps[0].n_dims)
             for each in (body, *nested(body)) if not moved.operands else nested(body):
                 for position, operand in enumerate(each.operands):
                     if operand in mapping:
@@ -220,15 +200,8 @@ def _function(
     if _writes_by_itself(operation):
         # The turns may depend on each other (parallel_loops.py).
         kernel.attributes[SERIAL] = ir.UnitAttr.get()
-    key = f"{starts}{kernel.operation.get_asm(use_local_scope=True)}"
-    name = kernels.names.get(key)
-    if name is not None:
-        kernel.operation.erase()
-        return name
-    name = kernels.names[key] = f"{_PREFIX}{len(kernels.exclusive)}"
-    kernels.exclusive[name] = starts
-    kernel.attributes["sym_name"] = ir.StringAttr.get(name)
-    return name
+    made: ir.Operation = kernel.operation
+    return made
 
 
 def _plain(value: ir.Value) -> _Argument:

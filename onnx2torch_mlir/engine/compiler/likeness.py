@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from torch_mlir import ir
@@ -33,8 +34,12 @@ def captured(operation: ir.Operation) -> list[ir.Value]:
     return _used(operation)[1]
 
 
-def made_alike(value: ir.Value) -> object:
-    """What the operation that makes the value, from nothing, says: a constant's number."""
+def made_alike(values: Sequence[ir.Value], is_own: Callable[[ir.Value], bool]) -> tuple[object, ...]:
+    """For each of ``values`` what the operation says that makes it, from nothing, if it ``is_own``: a constant's number."""
+    return tuple(_made(value) if is_own(value) else None for value in values)
+
+
+def _made(value: ir.Value) -> object:
     operation = value.owner.operation
     return operation.name, tuple((name, operation.attributes[name]) for name in operation.attributes), value.type
 

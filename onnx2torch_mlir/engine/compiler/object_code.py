@@ -18,6 +18,7 @@ from onnx2torch_mlir.engine.compiler.code_parts import Part
 if TYPE_CHECKING:
     from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 
+
 def generate(module: ir.Module, entry: str, written: WrittenCode, seen: Collection[str] = ()) -> bytes:
     """The object file of a module that begins at ``entry``, and of what is ``written`` beside, of which only the functions
     ``seen`` are so from outside. The module is taken apart on the way."""

@@ -40,7 +40,7 @@ def alike(
             if place.root is not None
         )
         places = tuple(values.setdefault(value, len(values)) for value in like.values)
-        key.append((like.key, places, buffers, tuple(made_alike(v) if is_constant(v) else None for v in like.values)))
+        key.append((like.key, places, buffers, made_alike(like.values, is_constant)))
     return Alike(tuple(key), list(values))
 
 

@@ -46,7 +46,7 @@ class Group:
         """Let the nest join, unless some row of the group would then depend on another row of what the group writes, or on
         something else that it writes; whether it did."""
         places = nest.buffers
-        buffers = {place.root for place in places if place.root is not None} - self._buffers
+        buffers = row_code.touched([nest]) - self._buffers
         written = {place.root for place in places if place.written and place.root is not None} - self._written
         every, every_written = self._buffers | buffers, self._written | written
         if len(every) > _MOST_BUFFERS:

@@ -9,12 +9,16 @@ from contextlib import contextmanager
 from torch_mlir import ir
 from torch_mlir.dialects import arith, builtin, func, llvm
 
-from onnx2torch_mlir.engine.compiler.contraction_tails import Found, Tails, spread_of
+from onnx2torch_mlir.engine.compiler.contraction_tails import Found, spread_of
 from onnx2torch_mlir.engine.compiler.flatten import Known, parts, sizes_and_strides, times, value_of, without_offset
 from onnx2torch_mlir.engine.compiler.kernels import is_constant
 from onnx2torch_mlir.engine.compiler.likeness import likeness, made_alike
+from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.tail_code import write_body
 from onnx2torch_mlir.engine.compiler.walks import bytes_on, pointer
+
+PREFIX = "o2m_tail_"
+"""How the names of tails' functions begin."""
 
 _SUMS, _OUT, _WORDS = 0, 6, 7
 """Which arguments of a tail's function are the sums, the array that it writes, and the words that it reads besides."""
@@ -22,7 +26,7 @@ _WORD_BYTES = 8
 
 
 @contextmanager
-def handed_on(found: Found | None, tails: Tails, widths: list[int]) -> Iterator[list[ir.Value]]:
+def handed_on(found: Found | None, tails: Outlined, widths: list[int]) -> Iterator[list[ir.Value]]:
     """What the driver's call, in the block, hands on to a tail (`tail_text.ARGUMENTS`): null pointers, if there is none.
 
     The tail's function is added to ``tails``. It takes any number of columns; most often there will be one of ``widths``.
@@ -55,11 +59,8 @@ def handed_on(found: Found | None, tails: Tails, widths: list[int]) -> Iterator[
     # Of the numbers it knows 0 and 1 only, so that layers of other sizes have the same function: to divide by one that is not
     # known takes about as long as a step of a tile.
     known = tuple(value if _is_known(value) else _type_of(value) for value in given)
-    constants = tuple(made_alike(value) if is_constant(value) else None for value in like.captured)
-    key = (like.key, constants, tuple(found.kinds), tuple(widths), known, tuple(groups))
-    if key not in tails.names:
-        tails.names[key] = _function(found, tails, widths, given, (result, free))
-    name = tails.names[key]
+    key = (like.key, made_alike(like.captured, is_constant), tuple(found.kinds), tuple(widths), known, tuple(groups))
+    name = tails.name(key, [_SUMS, _OUT], lambda: _function(found, tails.module, widths, given, (result, free)))
     # What is called in a loop, or by several threads, needs words of its own each time.
     stack = llvm.StackSaveOp(pointer()).result
     words = _stored([value_of(value) for value in given if not _is_known(value)])
@@ -67,15 +68,17 @@ def handed_on(found: Found | None, tails: Tails, widths: list[int]) -> Iterator[
     llvm.StackRestoreOp(stack)
 
 
-def _function(found: Found, tails: Tails, widths: list[int], given: list[Known], places: tuple[int, list[ir.Value]]) -> str:
-    """The name of the tail's function, of which there is one for all that become the same.
+def _function(
+    found: Found, module: ir.Module, widths: list[int], given: list[Known], places: tuple[int, list[ir.Value]]
+) -> ir.Operation:
+    """The tail's function, in the ``module``.
 
     ``given``: what becomes its words. ``places``: before which of these the result's pointer belongs, and the last of the
     values.
     """
     result, free = places
     with ir.Location.unknown():
-        kernel = func.FuncOp("tail", _signature(), visibility="private", ip=ir.InsertionPoint(tails.module.body))
+        kernel = func.FuncOp("tail", _signature(), visibility="private", ip=ir.InsertionPoint(module.body))
         block = kernel.add_entry_block()
         with ir.InsertionPoint(block):
             arguments = list(block.arguments)
@@ -85,15 +88,8 @@ def _function(found: Found, tails: Tails, widths: list[int], given: list[Known],
             told.insert(result, arguments[_OUT])
             write_body(found, arguments[:_OUT], told, free, widths)
             func.ReturnOp([])
-    key = kernel.operation.get_asm(use_local_scope=True)
-    name = tails.names.get(key)
-    if name is not None:
-        kernel.operation.erase()
-        return name
-    name = tails.names[key] = f"o2m_tail_{len(tails.exclusive)}"
-    kernel.attributes["sym_name"] = ir.StringAttr.get(name)
-    tails.exclusive[name] = [_SUMS, _OUT]
-    return name
+    made: ir.Operation = kernel.operation
+    return made
 
 
 def _is_known(value: Known) -> bool:

@@ -18,7 +18,6 @@ from onnx2torch_mlir.engine.compiler import (
     brain_floats,
     channels_last,
     constant_arguments,
-    contraction_tails,
     contractions,
     derivation,
     destinations,
@@ -47,12 +46,14 @@ from onnx2torch_mlir.engine.compiler import (
     separate_windows,
     single_pixels,
     single_rounding,
+    tail_calls,
     truth_values,
     turns,
     vector_math,
     wide_operands,
     windows,
 )
+from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.derived import Derived
@@ -228,7 +229,7 @@ def _to_loops(
         weights = arguments.weights_of(module, places, options.inputs, [made.codes for made in derived])
         constant_arguments.give(module)
         marks = profiling.mark(module) if options.profile else None
-        tails = contraction_tails.Tails(module)
+        tails = Outlined(module, tail_calls.PREFIX)
         loops: list[ir.Operation] = []
         # Before the contractions, which small groups of channels would be else.
         if options.enabled("windows"):
