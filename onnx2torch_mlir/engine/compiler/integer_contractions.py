@@ -1,7 +1,7 @@
 """Sums of products of bytes become calls of the driver of integers, whatever their shape, layout, window or zero points.
 
 A ``linalg.generic`` on memrefs is taken if its body adds products of two bytes, each less its zero point, to an i32
-(integer_match.py). Weights whose zero point is known are packed once, before the first call.
+(integer_match.py), or to an i64 (integer_sums.py). Weights whose zero point is known are packed once, before the first call.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, llvm, memref
 
-from onnx2torch_mlir.engine.compiler import contraction_tails, integer_driver, integer_zeros, runtime, tail_calls, threads
+from onnx2torch_mlir.engine.compiler import (
+    contraction_tails,
+    integer_driver,
+    integer_sums,
+    integer_zeros,
+    runtime,
+    tail_calls,
+    threads,
+)
 from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.contraction_match import all_known
@@ -46,8 +54,12 @@ def replace(module: ir.Module, weights: Weights, tails: Outlined, written: Writt
     program = _Program(weights, tails, named(main, "linalg.generic"))
     while program.nests:
         found = match(program.nests.pop(0))
-        if found is not None and found.columns:
+        if found is None or not found.columns:
+            continue
+        if not found.is_wide:
             _call(found, program)
+        elif (narrow := integer_sums.narrow(found)) is not None:
+            program.nests.insert(0, narrow)
     if program.kinds:
         declared = threads.SIGNATURES + runtime.SIGNATURES
         text = integer_driver.functions_for(of_host(), program.kinds)

@@ -44,6 +44,11 @@ class IntegerContraction:
     sums: list[int]
 
     @property
+    def is_wide(self) -> bool:
+        """Whether the sums are i64 (integer_sums.py)."""
+        return str(ir.MemRefType(self.generic.operands[self.out].type).element_type) == "i64"
+
+    @property
     def out(self) -> int:
         """The position of the result."""
         return len(self.operands) - 1
@@ -97,18 +102,21 @@ def match(generic: ir.Operation) -> IntegerContraction | None:
 
 
 def _sides(generic: ir.Operation) -> tuple[Side, Side] | None:
-    """What the body multiplies, if it adds products of two bytes, each less its zero point, to an i32."""
+    """What the body multiplies, if it adds products of two bytes, each less its zero point, to an i32 or, extended, an i64."""
     block = generic.regions[0].blocks[0]
     terminator = list(block.operations)[-1].operation
     arguments = list(block.arguments)
     if len(terminator.operands) != 1 or len(arguments) < 3 or not all(is_memref(generic.operands[i].type) for i in (0, 1)):
         return None
-    if not is_memref(generic.operands[len(arguments) - 1].type) or str(arguments[-1].type) != "i32":
+    is_wide = str(arguments[-1].type) == "i64"
+    if not is_memref(generic.operands[len(arguments) - 1].type) or not (is_wide or str(arguments[-1].type) == "i32"):
         return None
     total = _operands_of(terminator.operands[0], "arith.addi", block)
     if total is None or arguments[-1] not in total:
         return None
-    product = _operands_of(next((v for v in total if v != arguments[-1]), arguments[-1]), "arith.muli", block)
+    term = next((v for v in total if v != arguments[-1]), arguments[-1])
+    extended = _operands_of(term, "arith.extsi", block) if is_wide else [term]
+    product = None if extended is None else _operands_of(extended[0], "arith.muli", block)
     if product is None:
         return None
     sides = [_side(value, block) for value in product]
