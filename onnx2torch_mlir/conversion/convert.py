@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 
+from onnx2torch_mlir import collection
 from onnx2torch_mlir.conversion.border import completed, composite_input, spec_of
 from onnx2torch_mlir.conversion.declared import check_value
 from onnx2torch_mlir.conversion.driver import GraphConverter
@@ -58,7 +57,7 @@ def convert(
     Raises:
         Refusal: with every finding of the model, if one of them is an error.
     """
-    with _uncollected():
+    with collection.paused():
         builder, given, outputs, findings = _walk(loaded, dims or {}, constants or {}, table, ledger)
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise Refusal(findings)
@@ -84,23 +83,10 @@ def check(
 ) -> list[Finding]:
     """Every reason why ``loaded`` would not convert, and every warning; empty where there is none."""
     try:
-        with _uncollected():
+        with collection.paused():
             return list(_walk(loaded, dims or {}, constants or {}, table, ledger)[3])
     except Refusal as refusal:
         return list(refusal.findings)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without garbage collection: what a conversion makes stays, and of a model of some thousand nodes a third of the time went
-    into looking through it again and again."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
 
 
 def _walk(

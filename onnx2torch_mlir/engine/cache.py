@@ -41,7 +41,7 @@ def _surroundings() -> bytes:
     here = Path(__file__).parent
     for source in [here / "layout.py", here / "derived.py", *sorted((here / "compiler").glob("*.py"))]:
         digest.update(source.read_bytes())
-    digest.update(f"{version('torch-mlir')} {objects.host()}".encode())
+    digest.update(f"{version('torch-mlir')} {objects.machine()}".encode())
     return digest.digest()
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from onnx2torch_mlir import isolation
+from onnx2torch_mlir import collection, isolation
 from onnx2torch_mlir.diagnostics import Finding, Refusal, refuse
 from onnx2torch_mlir.engine import cache, objects, pool, profiling
 from onnx2torch_mlir.engine.ahead_of_time.interface import Interface
@@ -39,6 +39,11 @@ def compile(
     threads or a bad value of the environment (options.py). Inside of a `profiling.Profile` it is compiled with clocks and
     reports to it.
     """
+    with collection.paused():
+        return _compiled(lowered, threads, timeout, reproducer)
+
+
+def _compiled(lowered: Lowered, threads: int | None, timeout: float | None, reproducer: Path | None) -> Engine:
     allowed = pool.threads_of(threads)
     profile = profiling.active()
     options = replace(of_environment(len(lowered.inputs)), profile=profile is not None)
@@ -81,7 +86,9 @@ def build(
     """
     hint = ""
     try:
-        entry: dict[str, Any] = isolation.call(_TASK, program, options, interface, timeout=timeout)
+        entry: dict[str, Any] = isolation.call(
+            _TASK, program, options, interface, timeout=timeout, meanwhile=_meanwhile
+        )
         entry["needs"] = objects.undefined_symbols(entry["object"])
         return entry
     except Refusal as refusal:
@@ -101,6 +108,12 @@ def build(
     except Exception as error:  # a defect of the compiler's own code, met in its process
         reason = f"the compiler failed in a way it should not: {type(error).__name__}: {error}"
         raise refuse("O2M-M001", reason, hint=_reproduce(program, reproducer)) from error
+
+
+def _meanwhile() -> None:
+    """What this process does beside the compiler's."""
+    objects.load()
+    collection.now()
 
 
 def _missing(names: list[str]) -> Refusal:

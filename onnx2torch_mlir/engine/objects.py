@@ -7,6 +7,7 @@ import functools
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 _lock = threading.Lock()
@@ -80,6 +81,11 @@ class Code:
 _ready = False
 
 
+def load() -> None:
+    """Load what loads objects: a fiftieth of a second, which may pass while another process compiles."""
+    _binding()
+
+
 def _binding() -> Any:
     global _ready
     import llvmlite.binding as binding
@@ -117,6 +123,32 @@ def _own_host() -> str:
     if features.get("amx-tile") and not _may_use_tiles():
         features.update((name, False) for name in features if name.startswith("amx-"))
     return f"{binding.get_default_triple()} {binding.get_host_cpu_name()} {features.flatten()}"
+
+
+@functools.cache
+def machine() -> str:
+    """What tells machines apart for which code is another, without LLVM where the system says it."""
+    processor = _processor()
+    return f"{processor} {_may_use_tiles()}" if processor else host()
+
+
+def unlike_others() -> str:
+    """The `host`, if this process may use less of it than another process on this machine; else nothing."""
+    processor = _processor()
+    return "" if processor and ("amx_tile" not in processor.split() or _may_use_tiles()) else host()
+
+
+@functools.cache
+def _processor() -> str:
+    """What Linux says of the first processor, if that is one of x86: its kind and its features; elsewhere nothing."""
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
+            lines = [line.partition(":") for line in iter(file.readline, "\n") if ":" in line]
+    except OSError:
+        return ""
+    fields = {name.strip(): value.strip() for name, _, value in lines}
+    names = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
+    return " ".join(fields[name] for name in names) if all(name in fields for name in names) else ""
 
 
 def _may_use_tiles() -> bool:

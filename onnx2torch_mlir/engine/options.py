@@ -26,7 +26,7 @@ class Options:
     """How a program is compiled; ``inputs`` of @main's arguments are inputs, the others are weights.
 
     With ``profile`` there are clocks around what each node does. ``host`` is the processor as the process that will run the
-    code may use it (`objects.host`); where it is not given, the compiling process asks for itself.
+    code may use it (`objects.host`); where it is not given, that is as the compiling process may use it.
     """
 
     level: int = 3
@@ -56,4 +56,4 @@ def of_environment(inputs: int) -> Options:
         known = ", ".join(MATCHERS)
         reason = f"ONNX2MLIR_DISABLE names {unknown[0]!r}; it may name {known}, or all"
         raise refuse("O2M-U001", reason, case="ONNX2MLIR_DISABLE")
-    return Options(int(level), frozenset(names), inputs, host=objects.host())
+    return Options(int(level), frozenset(names), inputs, host=objects.unlike_others())

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import faulthandler
 import functools
-import gc
 import importlib
 import os
 import pickle
@@ -15,10 +14,11 @@ import resource
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from onnx2torch_mlir import collection
 from onnx2torch_mlir.isolation import frames
 
 
@@ -58,16 +58,6 @@ def _trimming() -> Callable[[], object]:
     return (lambda: None) if trim is None else functools.partial(trim, 0)
 
 
-@contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
-    """A task makes many objects and hardly a cycle: looking for these takes a twentieth of its time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def _receive(requests: IO[bytes], tasks: queue.SimpleQueue[bytes]) -> None:
     try:
         while True:
@@ -82,7 +72,7 @@ def _run(request: bytes) -> bytes:
         task, args, kwargs = pickle.loads(request)
         module, _, name = task.partition(":")
         function = getattr(importlib.import_module(module), name)
-        with _without_collection():
+        with collection.paused():
             result = function(*args, **kwargs)
         succeeded, payload = True, pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL)
     except KeyboardInterrupt:

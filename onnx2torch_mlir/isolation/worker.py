@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,12 +45,20 @@ class Worker:
         """The worker's process id, or None if it does not run."""
         return None if self._process is None else self._process.pid
 
-    def call(self, task: str, /, *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
+    def call(
+        self,
+        task: str,
+        /,
+        *args: Any,
+        timeout: float | None = None,
+        meanwhile: Callable[[], object] | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Run ``task`` (``"package.module:function"``) with picklable arguments in the worker and return its result.
 
         Exceptions of the task are raised here, with the traceback of the worker as a note (`TaskFailed` if they cannot
-        be pickled). Raises `WorkerCrashed` if the process ends, `WorkerTimeout` after ``timeout`` seconds; in both
-        cases the next call starts a new process.
+        be pickled). ``meanwhile`` is what this process does while the worker runs it. Raises `WorkerCrashed` if the
+        process ends, `WorkerTimeout` after ``timeout`` seconds; in both cases the next call starts a new process.
         """
         request = pickle.dumps((task, args, kwargs), protocol=pickle.HIGHEST_PROTOCOL)
         with self._lock:
@@ -69,6 +78,8 @@ class Worker:
                     timer.start()
                 assert process.stdin is not None and process.stdout is not None
                 frames.write(process.stdin, request)
+                if meanwhile is not None:
+                    meanwhile()
                 reply = frames.read(process.stdout)
             except (OSError, EOFError):
                 returncode = self._reap(process)
@@ -181,9 +192,9 @@ def _exception(pickled: bytes | None, trace: str) -> BaseException:
 _shared = Worker()
 
 
-def call(task: str, /, *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
+def call(task: str, /, *args: Any, **kwargs: Any) -> Any:
     """`Worker.call` on the one worker that this process shares."""
-    return _shared.call(task, *args, timeout=timeout, **kwargs)
+    return _shared.call(task, *args, **kwargs)
 
 
 def start(task: str) -> None:

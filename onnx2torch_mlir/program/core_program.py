@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.export import ExportedProgram
 
+from onnx2torch_mlir import collection
 from onnx2torch_mlir.core.signature import Spec, TensorSpec
 from onnx2torch_mlir.diagnostics import Report, refuse
 from onnx2torch_mlir.handoff.arguments import Weights
@@ -70,9 +71,9 @@ class CoreProgram:
         return self._lower(fold_weights=False)
 
     def _lower(self, *, fold_weights: bool) -> Lowered:
-        from onnx2torch_mlir.lowering import lower
+        with self.report.stage("lower"), collection.paused():
+            from onnx2torch_mlir.lowering import lower
 
-        with self.report.stage("lower"):
             lowered = lower(
                 self.exported,
                 input_names=[spec.name for spec in self.flat_inputs],
