@@ -11,6 +11,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf
 
 from onnx2torch_mlir.engine.compiler import threads
+from onnx2torch_mlir.engine.compiler.argument_words import loaded, pointer_to, stored
 from onnx2torch_mlir.engine.compiler.extents import index
 from onnx2torch_mlir.engine.compiler.walks import (
     append,
@@ -76,19 +77,15 @@ def share(module: ir.Module, exclusive: dict[str, list[int]]) -> dict[str, list[
     functions that handle ranges.
     """
     kernels = {symbol(function): function for function in functions(module)}
+    append(module, threads.SIGNATURES)
     found: dict[str, list[int]] = {}
-    texts = []
     for name in [name for name in exclusive if name in kernels]:
         kernel = kernels[name]
         loop = _loop_of(kernel)
         if loop is not None:
-            types = _split(module, kernel, loop)
-            part = symbol(kernel)
-            found[part] = exclusive[name]
-            texts.append(threads.spread(part, [str(type_) for type_ in types]))
-            texts.append(f"func.func private @{part}({', '.join([*map(str, types), 'i64', 'i64', 'i64'])})")
+            _split(module, kernel, loop)
+            found[symbol(kernel)] = exclusive[name]
     _give_context(module, {name.removesuffix(_RANGE) for name in found})
-    append(module, threads.SIGNATURES + "\n".join(texts))
     with ir.Location.unknown():
         for function in functions(module):
             _name_worker(function, lambda: index(0))
@@ -129,8 +126,8 @@ def _callee(operation: ir.Operation) -> str:
     return str(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value) if operation.name == "func.call" else ""
 
 
-def _split(module: ir.Module, kernel: ir.Operation, loop: ir.Operation) -> list[ir.Type]:
-    """Make the kernel handle a range of the loop's turns, and a function of its name all of them; the kernel's types."""
+def _split(module: ir.Module, kernel: ir.Operation, loop: ir.Operation) -> None:
+    """Make the kernel handle a range of the loop's turns, and a function of its name all of them."""
     name = symbol(kernel)
     part = name + _RANGE
     block = kernel.regions[0].blocks[0]
@@ -147,9 +144,13 @@ def _split(module: ir.Module, kernel: ir.Operation, loop: ir.Operation) -> list[
             known = dict(zip(block.arguments, entry.arguments, strict=False))
             turns = _product(_copied(bound, known) for bound in bounds[:outer])
             work = _product([_work(body, known), *(_copied(bound, known) for bound in bounds[outer:])])
-            given = [entry.arguments[len(types)], _cast(turns, _i64()), _cast(work, _i64()), *list(entry.arguments)[:-1]]
-            func.CallOp([], ir.FlatSymbolRefAttr.get(threads.spread_name(part)), given)
+            *given, context = entry.arguments
+            task = pointer_to(threads.task_name(part), [pointer(), *[_i64()] * 3])
+            no = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(False)).result
+            job = [context, _cast(turns, _i64()), _cast(work, _i64()), no, task, stored(given)]
+            func.CallOp([], ir.FlatSymbolRefAttr.get(threads.ON_ALL), job)
             func.ReturnOp([])
+        _write_task(module, part, types)
         kernel.attributes["sym_name"] = ir.StringAttr.get(part)
         kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([*types, *[_i64()] * 3], []))
         begin, end, number = (block.add_argument(_i64(), ir.Location.unknown()) for _ in range(3))
@@ -157,7 +158,18 @@ def _split(module: ir.Module, kernel: ir.Operation, loop: ir.Operation) -> list[
         _write_range(loop, bounds, outer, _cast(begin, ir.IndexType.get()), _cast(end, ir.IndexType.get()))
     with ir.Location.unknown():
         _name_worker(kernel, lambda: _cast(number, ir.IndexType.get()))
-    return types
+
+
+def _write_task(module: ir.Module, part: str, types: list[ir.Type]) -> None:
+    """The function that calls ``part``, which takes ``types`` and a range, with the values that words hold."""
+    range_ = [_i64()] * 3
+    task = func.FuncOp(
+        threads.task_name(part), ([pointer(), *range_], []), visibility="private", ip=ir.InsertionPoint(module.body)
+    )
+    with ir.InsertionPoint(task.add_entry_block()):
+        words, *items = task.arguments
+        func.CallOp([], ir.FlatSymbolRefAttr.get(part), [*loaded(words, types), *items])
+        func.ReturnOp([])
 
 
 def _name_worker(function: ir.Operation, number: Callable[[], ir.Value]) -> None:

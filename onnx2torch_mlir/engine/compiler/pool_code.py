@@ -154,6 +154,20 @@ _CALLER = f"""
     return %found : i64
   }}
 
+  func.func private @o2m_on_all(%ctx: !llvm.ptr, %count: i64, %work: i64, %back: i1, %task: !llvm.ptr, %words: !llvm.ptr) {{
+    %none = arith.constant 0 : i64
+    %grain = func.call @o2m_grain(%ctx, %count, %work) : (!llvm.ptr, i64, i64) -> i64
+    %alone = arith.cmpi eq, %grain, %none : i64
+    scf.if %alone {{
+      llvm.call %task(%words, %none, %count, %none) : !llvm.ptr, (!llvm.ptr, i64, i64, i64) -> ()
+    }} else {{
+      %less = arith.subi %none, %grain : i64
+      %step = arith.select %back, %less, %grain : i64
+      func.call @o2m_parallel(%ctx, %count, %step, %task, %words) : (!llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr) -> ()
+    }}
+    return
+  }}
+
   func.func private @o2m_parallel(%ctx: !llvm.ptr, %count: i64, %grain: i64, %task: !llvm.ptr, %arguments: !llvm.ptr) {{
     %none = llvm.mlir.constant(0 : i64) : i64
     %one = llvm.mlir.constant(1 : i64) : i64

@@ -7,22 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, builtin, func, llvm
+from torch_mlir.dialects import func, llvm
 
+from onnx2torch_mlir.engine.compiler.argument_words import loaded, pointer_to, stored, word
 from onnx2torch_mlir.engine.compiler.contraction_tails import Found, spread_of
 from onnx2torch_mlir.engine.compiler.flatten import Known, parts, sizes_and_strides, times, value_of, without_offset
 from onnx2torch_mlir.engine.compiler.kernels import is_constant
 from onnx2torch_mlir.engine.compiler.likeness import likeness, made_alike
 from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.tail_code import write_body
-from onnx2torch_mlir.engine.compiler.walks import bytes_on, pointer
+from onnx2torch_mlir.engine.compiler.walks import pointer
 
 PREFIX = "o2m_tail_"
 """How the names of tails' functions begin."""
 
 _SUMS, _OUT, _WORDS = 0, 6, 7
 """Which arguments of a tail's function are the sums, the array that it writes, and the words that it reads besides."""
-_WORD_BYTES = 8
 
 
 @contextmanager
@@ -63,8 +63,8 @@ def handed_on(found: Found | None, tails: Outlined, widths: list[int]) -> Iterat
     name = tails.name(key, [_SUMS, _OUT], lambda: _function(found, tails.module, widths, given, (result, free)))
     # What is called in a loop, or by several threads, needs words of its own each time.
     stack = llvm.StackSaveOp(pointer()).result
-    words = _stored([value_of(value) for value in given if not _is_known(value)])
-    yield [_pointer_to(name), out, words]
+    words = stored([value_of(value) for value in given if not _is_known(value)])
+    yield [pointer_to(name, _signature()), out, words]
     llvm.StackRestoreOp(stack)
 
 
@@ -78,12 +78,12 @@ def _function(
     """
     result, free = places
     with ir.Location.unknown():
-        kernel = func.FuncOp("tail", _signature(), visibility="private", ip=ir.InsertionPoint(module.body))
+        kernel = func.FuncOp("tail", (_signature(), []), visibility="private", ip=ir.InsertionPoint(module.body))
         block = kernel.add_entry_block()
         with ir.InsertionPoint(block):
             arguments = list(block.arguments)
             types = [_type_of(value) for value in given if not _is_known(value)]
-            words = iter(_loaded(arguments[_WORDS], types))
+            words = iter(loaded(arguments[_WORDS], types))
             told = [value_of(value) if _is_known(value) else next(words) for value in given]
             told.insert(result, arguments[_OUT])
             write_body(found, arguments[:_OUT], told, free, widths)
@@ -98,43 +98,11 @@ def _is_known(value: Known) -> bool:
 
 
 def _type_of(value: Known) -> ir.Type:
-    return _word() if isinstance(value, int) else value.type
+    return word() if isinstance(value, int) else value.type
 
 
-def _stored(values: list[ir.Value]) -> ir.Value:
-    """A pointer to words on the stack that hold the values: pointers and scalars of at most 8 bytes."""
-    byte = ir.TypeAttr.get(ir.IntegerType.get_signless(8))
-    size = value_of(_WORD_BYTES * max(len(values), 1))
-    words: ir.Value = llvm.AllocaOp(pointer(), size, byte, alignment=_WORD_BYTES).result
-    for number, value in enumerate(values):
-        if isinstance(value.type, ir.IndexType):
-            value = arith.IndexCastOp(_word(), value).result
-        llvm.StoreOp(value, bytes_on(words, _WORD_BYTES * number))
-    return words
-
-
-def _loaded(words: ir.Value, types: list[ir.Type]) -> list[ir.Value]:
-    """The values of these types that `_stored` wrote."""
-    values = []
-    for number, type_ in enumerate(types):
-        is_index = isinstance(type_, ir.IndexType)
-        value = llvm.LoadOp(_word() if is_index else type_, bytes_on(words, _WORD_BYTES * number)).result
-        values.append(arith.IndexCastOp(type_, value).result if is_index else value)
-    return values
-
-
-def _word() -> ir.Type:
-    return ir.IntegerType.get_signless(64)
-
-
-def _signature() -> ir.FunctionType:
-    return ir.FunctionType.get([pointer(), *[_word()] * 5, pointer(), pointer()], [])
-
-
-def _pointer_to(function: str) -> ir.Value:
-    address = func.ConstantOp(_signature(), ir.FlatSymbolRefAttr.get(function)).result
-    cast: ir.Value = builtin.UnrealizedConversionCastOp([pointer()], [address]).results[0]
-    return cast
+def _signature() -> list[ir.Type]:
+    return [pointer(), *[word()] * 5, pointer(), pointer()]
 
 
 def _groups(value: ir.Value, sizes: list[Known], strides: list[Known]) -> list[Known]:

@@ -9,6 +9,10 @@ from onnx2torch_mlir.engine.compiler.code_text import called, declared
 RANGE = "%begin: i64, %end: i64, %worker: i64"
 """The last arguments of a function of a range of items."""
 
+ON_ALL = "o2m_on_all"
+"""The routine (pool_code.py) that has all items of a job done: @o2m_on_all(context, count, work of one item, whether ranges are
+taken from the last to the first, the function that does a range, its words)."""
+
 
 def task_name(name: str) -> str:
     """The function that calls ``name`` for a part of a job's items."""
@@ -32,13 +36,10 @@ def spread(name: str, types: Sequence[str], back: int | None = None) -> str:
     arguments = declared(list(zip(given, types, strict=True)))
     signature = ", ".join([*types, "i64", "i64", "i64"])
     places = [f"%p{i} = llvm.getelementptr %words[{i}] : (!llvm.ptr) -> !llvm.ptr, i64" for i in range(len(types))]
-    loads = [line for i, type_ in enumerate(types) for line in _load(i, type_)]
-    stores = [line for i, type_ in enumerate(types) for line in _store(i, type_)]
+    loads = [f"%a{i} = llvm.load %p{i} : !llvm.ptr -> {type_}" for i, type_ in enumerate(types)]
+    stores = [f"llvm.store %a{i}, %p{i} : {type_}, !llvm.ptr" for i, type_ in enumerate(types)]
     newline = "\n"
-    order, step = list[str](), "%grain"
-    if back is not None:
-        step = "%step"
-        order = ["%less = arith.subi %none, %grain : i64", f"{step} = arith.select {given[back]}, %less, %grain : i64"]
+    order = "%back = arith.constant false" if back is None else f"%back = arith.ori {given[back]}, {given[back]} : i1"
     return f"""
   func.func private @{task_name(name)}(%words: !llvm.ptr, %begin: i64, %end: i64, %worker: i64) {{
     {newline.join([*places, *loads])}
@@ -46,19 +47,14 @@ def spread(name: str, types: Sequence[str], back: int | None = None) -> str:
     return
   }}
   func.func private @{spread_name(name)}(%ctx: !llvm.ptr, %count: i64, %work: i64{", " * bool(types)}{arguments}) {{
-    %none = arith.constant 0 : i64
-    %grain = func.call @o2m_grain(%ctx, %count, %work) : (!llvm.ptr, i64, i64) -> i64
-    %alone = arith.cmpi eq, %grain, %none : i64
-    scf.if %alone {{
-      func.call @{name}({", ".join([*given, "%none", "%count", "%none"])}) : ({signature}) -> ()
-    }} else {{
-      %size = arith.constant {max(len(types), 1)} : i64
-      %words = llvm.alloca %size x i64 : (i64) -> !llvm.ptr
-      {newline.join([*places, *stores, *order])}
-      %value = func.constant @{task_name(name)} : (!llvm.ptr, i64, i64, i64) -> ()
-      %task = builtin.unrealized_conversion_cast %value : (!llvm.ptr, i64, i64, i64) -> () to !llvm.ptr
-      func.call @o2m_parallel(%ctx, %count, {step}, %task, %words) : (!llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr) -> ()
-    }}
+    {order}
+    %size = arith.constant {max(len(types), 1)} : i64
+    %words = llvm.alloca %size x i64 : (i64) -> !llvm.ptr
+    {newline.join([*places, *stores])}
+    %value = func.constant @{task_name(name)} : (!llvm.ptr, i64, i64, i64) -> ()
+    %task = builtin.unrealized_conversion_cast %value : (!llvm.ptr, i64, i64, i64) -> () to !llvm.ptr
+    func.call @{ON_ALL}(%ctx, %count, %work, %back, %task, %words)
+      : (!llvm.ptr, i64, i64, i1, !llvm.ptr, !llvm.ptr) -> ()
     return
   }}"""
 
@@ -68,21 +64,8 @@ def on_all(name: str, items: str, arguments: Sequence[tuple[str, str]]) -> str:
     return called(spread_name(name), [("%ctx", "!llvm.ptr"), *((item, "i64") for item in items.split(", ")), *arguments])
 
 
-def _load(i: int, type_: str) -> list[str]:
-    if type_ != "index":
-        return [f"%a{i} = llvm.load %p{i} : !llvm.ptr -> {type_}"]
-    return [f"%w{i} = llvm.load %p{i} : !llvm.ptr -> i64", f"%a{i} = arith.index_cast %w{i} : i64 to index"]
-
-
-def _store(i: int, type_: str) -> list[str]:
-    if type_ != "index":
-        return [f"llvm.store %a{i}, %p{i} : {type_}, !llvm.ptr"]
-    return [f"%w{i} = arith.index_cast %a{i} : index to i64", f"llvm.store %w{i}, %p{i} : i64, !llvm.ptr"]
-
-
-SIGNATURES = """
+SIGNATURES = f"""
   func.func private @o2m_threads(!llvm.ptr) -> i64
-  func.func private @o2m_grain(!llvm.ptr, i64, i64) -> i64
-  func.func private @o2m_parallel(!llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr)
+  func.func private @{ON_ALL}(!llvm.ptr, i64, i64, i1, !llvm.ptr, !llvm.ptr)
 """
 """What text that calls these routines has to declare where it is parsed by itself."""
