@@ -70,9 +70,9 @@ def functions_of(net, out, monkeypatch):
     """The texts of the functions of a network's windows."""
     texts = []
 
-    def add(written, module, text, real=WrittenCode.add):
-        texts.append(text)
-        real(written, module, text)
+    def add(written, module, *added, real=WrittenCode.add):
+        texts.extend(added)
+        real(written, module, *added)
 
     monkeypatch.setattr(WrittenCode, "add", add)
     lowered = convert(read(net.model(out))).lowered

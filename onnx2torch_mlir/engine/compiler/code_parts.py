@@ -21,8 +21,10 @@ _MOVES = "o2m_"
 """How the functions begin that LLVM inlines nowhere (lower_to_llvm.py)."""
 
 _MOST = 4
-_WORTH = 3000
-"""What a part is worth at least: about a twentieth of a second."""
+_WORTH = 700
+"""What a part is worth at least, where all are worked on at once: about a hundredth of a second."""
+_WORTH_LATER = 3000
+"""The same of those that wait for each other: what begins anew for each part is a tenth of it."""
 
 _BLOCK = 20
 """Operations that LLVM works as long on as on a block: loops are unrolled, interleaved and rotated."""
@@ -46,7 +48,8 @@ def split(module: ir.Module, most: int, elsewhere: Collection[str] = (), *, expo
     """At most so many parts, of about the same work each. The first is ``module`` without what has gone to the others, which
     have a context of their own each; what nobody calls is in none.
 
-    ``elsewhere``: functions without a body here that come with other objects. If ``exported``, such objects may call all.
+    ``elsewhere``: functions without a body here that come with other objects. If ``exported``, such objects may call all, and
+    the parts are for one thread.
     """
     own = {symbol(view.operation): view.operation for view in module.body.operations if view.operation.name == "llvm.func"}
     bodies = {name: function for name, function in own.items() if len(function.regions[0].blocks)}
@@ -55,7 +58,7 @@ def split(module: ir.Module, most: int, elsewhere: Collection[str] = (), *, expo
     named = {name: _names_in(operations) for name, operations in inside.items()}
     called = {name: {symbol for _, _, symbol in found} for name, found in named.items()}
     foreign = set(elsewhere) - bodies.keys()
-    count = max(min(most, sum(works.values()) // _WORTH), 1)
+    count = max(min(most, sum(works.values()) // (_WORTH_LATER if exported else _WORTH)), 1)
     moving = [name for name in bodies if name.startswith(_MOVES) and _is_internal(bodies[name]) and called[name] <= set(own)]
     loads = [sum(work for name, work in works.items() if name not in moving)] + [0] * (count - 1)
     place = dict.fromkeys(bodies, 0)

@@ -43,7 +43,7 @@ def functions_for(
     codes: Set[str] = frozenset(),
     *,
     with_winograd: bool = False,
-) -> str:
+) -> list[str]:
     """The texts of the functions of ``kinds`` and ``of_rows``, of Winograd's algorithm where some convolution goes by it, and
     of what they call, but for tails and the packing of columns.
 
@@ -65,8 +65,12 @@ def functions_for(
         texts.append(coded_columns.functions(unit, codes))
     if with_winograd:
         texts.append(winograd_code.functions(unit))
-    texts += [_Contract(unit, kind).text() for kind in sorted(kinds, key=lambda kind: kind.name)]
-    return "\n".join(texts)
+    return texts + [contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
+
+
+def contract(unit: VectorUnit, kind: Kind) -> str:
+    """The text of the functions of a kind alone."""
+    return _Contract(unit, kind).text()
 
 
 class _Contract:

@@ -91,6 +91,11 @@ def _declaration(what: str, segments: int) -> str:
     return f"func.func private @o2m_{what}_{segments}({declared(_arguments(what, segments))}) {{"
 
 
+def signature(what: str, segments: int) -> str:
+    """What text that calls @o2m_``what``_S has to declare where it is parsed without it."""
+    return f"func.func private @o2m_{what}_{segments}({', '.join(type_ for _, type_ in _arguments(what, segments))})"
+
+
 def call(what: str, segments: int, moved: Mapping[str, str]) -> str:
     """A call of @o2m_``what``_S, each argument by its own name unless it is ``moved``."""
     return called(f"o2m_{what}_{segments}", [(moved.get(name, name), type_) for name, type_ in _arguments(what, segments)])

@@ -118,8 +118,8 @@ def _append(module: ir.Module, program: _Program, written: WrittenCode) -> None:
     texts = [column_packing.functions_for(unit, count) for count in sorted(packed)]
     texts += [column_packing.functions_for_batches(*key) for key in sorted(program.packed_before)]
     needed = (program.kinds, program.of_rows, program.tiles.sizes, program.codes)
-    texts.append(contraction_driver.functions_for(unit, *needed, with_winograd=program.has_winograd))
-    written.add(module, threads.SIGNATURES + runtime.SIGNATURES + "\n".join(texts))
+    texts += contraction_driver.functions_for(unit, *needed, with_winograd=program.has_winograd)
+    written.add(module, threads.SIGNATURES + runtime.SIGNATURES, *texts)
 
 
 def _call(found: Contraction, program: _Program) -> None:

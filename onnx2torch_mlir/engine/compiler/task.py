@@ -18,6 +18,7 @@ from onnx2torch_mlir.engine.compiler import (
     brain_floats,
     channels_last,
     constant_arguments,
+    contraction_standard,
     contractions,
     derivation,
     destinations,
@@ -46,6 +47,7 @@ from onnx2torch_mlir.engine.compiler import (
     separate_windows,
     single_pixels,
     single_rounding,
+    standard_code,
     tail_calls,
     truth_values,
     turns,
@@ -54,6 +56,7 @@ from onnx2torch_mlir.engine.compiler import (
     windows,
 )
 from onnx2torch_mlir.engine.compiler.outlined import Outlined
+from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.derived import Derived
@@ -139,8 +142,10 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
 
 def prepare() -> None:
     """Compile a program of a single nest, which loads what any program needs and leaves its routines in this process
-    (written_code.py)."""
-    build(_LITTLE, Options(inputs=1))
+    (written_code.py); then what most call (standard_code.py)."""
+    options = Options(inputs=1)
+    build(_LITTLE, options)
+    standard_code.begin(contraction_standard.DECLARED, contraction_standard.groups(of_host()), options.level)
 
 
 _LITTLE = b"""

@@ -6,7 +6,6 @@ Where there is no second processor, they become a part of the module.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -15,11 +14,9 @@ from typing import TypeAlias
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine import objects
-from onnx2torch_mlir.engine.compiler import brain_floats, code_parts, lower_to_llvm, object_code, passes, truth_values
-from onnx2torch_mlir.engine.compiler.walks import append, declare, functions, symbol, symbols
+from onnx2torch_mlir.engine.compiler import code_parts, standard_code
+from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol, symbols
 
-_MOST_LEVEL = 2
-"""Of LLVM's optimization: text says itself what is unrolled, and of level 3 it only takes longer (by a third) to compile."""
 _MOST_PARTS = 4
 """Into which functions that come together fall, so that the last of them does not keep others waiting."""
 _MOST_KEPT = 64
@@ -29,19 +26,15 @@ _Key: TypeAlias = tuple[str, int, str, frozenset[str]]
 
 
 @dataclass(frozen=True)
-class _Functions:
-    """The functions that come with a text: their declarations and those of what they call, and which of them are made of it."""
-
-    declared: str
-    names: frozenset[str]
-
-
-@dataclass(frozen=True)
 class _Fragment:
-    """The machine code of a text, an object for each part: there already, or being made."""
+    """The functions that come with a text, and their machine code: objects that are there already, or are being made.
+
+    ``declared``: their declarations and those of what they call. ``names``: those that are made of the text.
+    """
 
     key: _Key
-    functions: _Functions
+    declared: str
+    names: frozenset[str]
     objects: list[bytes] | Future[list[Future[bytes]]]
 
 
@@ -58,7 +51,9 @@ class WrittenCode:
         # One processor is left to what prepares the rest.
         self._pool = ThreadPoolExecutor(max(threads - 1, 1))
         self._fragments: list[_Fragment] = []
+        self._standard: list[standard_code.Ready] = []
         self._is_alone = threads == 1
+        standard_code.stop()
 
     def __enter__(self) -> WrittenCode:
         return self
@@ -69,11 +64,12 @@ class WrittenCode:
     @property
     def names(self) -> set[str]:
         """The functions of which there is machine code beside the module's."""
-        return {name for fragment in self._fragments for name in fragment.functions.names}
+        of_standard = {name for ready in self._standard for name in ready.names}
+        return {name for fragment in self._fragments for name in fragment.names} | of_standard
 
     def objects(self) -> list[bytes]:
         """The machine code, as objects."""
-        found = []
+        found = [ready.code.result() for ready in self._standard]
         for fragment in self._fragments:
             if isinstance(fragment.objects, Future):
                 codes = [code.result() for code in fragment.objects.result()]
@@ -85,46 +81,37 @@ class WrittenCode:
             found += codes
         return found
 
-    def add(self, module: ir.Module, text: str) -> None:
-        """Let the module have the functions of ``text``, but for those that it has: text may declare what it calls."""
+    def add(self, module: ir.Module, *texts: str) -> None:
+        """Let the module have the functions of the ``texts``, but for those that it has: they may declare what they call.
+
+        What is ready of a text (standard_code.py) is not made again.
+        """
         if self._is_alone:
-            append(module, text)
+            append(module, "\n".join(texts))
             return
+        own, declared = list[str](), list[str]()
+        for text in texts:
+            ready = standard_code.ready(text, self.level)
+            if ready is None:
+                own.append(text)
+            elif ready not in self._standard:
+                declared.append(ready.declared)
+                self._standard.append(ready)
+        append(module, "\n".join(declared))
+        text = "\n".join([*own, *declared])
         known = frozenset(name for name in symbols(module) if name.startswith("o2m_") and name in text)
         key = (text, self.level, objects.host(), known)
         made = _kept.get(key)
-        if made is not None:
-            append(module, made.functions.declared)
-            self._fragments.append(made)
-            return
-        fragment, found = _read(text, known)
-        append(module, found.declared)
-        if found.names:
-            self._fragments.append(_Fragment(key, found, self._pool.submit(self._parts, fragment, self.names)))
+        if made is None:
+            fragment, every = standard_code.read(text, known)
+            names = frozenset(map(symbol, functions(fragment)))
+            made = _Fragment(key, "\n".join(every.values()), names, [])
+            if names:
+                made = replace(made, objects=self._pool.submit(self._parts, fragment, frozenset(self.names)))
+        append(module, made.declared)
+        self._fragments.append(made)
 
-    def _parts(self, fragment: ir.Module, elsewhere: set[str]) -> list[Future[bytes]]:
+    def _parts(self, fragment: ir.Module, elsewhere: frozenset[str]) -> list[Future[bytes]]:
         """The objects of a fragment, which calls functions that are ``elsewhere``."""
-        diagnostics = passes.Diagnostics()
-        with fragment.context as context, ir.Location.unknown():
-            context.attach_diagnostic_handler(diagnostics)
-            lower_to_llvm.mark_internal(fragment)
-            passes.run(fragment, "conversion of written functions to LLVM", passes.LLVM, diagnostics)
-            lower_to_llvm.give_hints(fragment)
-            truth_values.as_bytes(fragment)
-            parts = code_parts.split(brain_floats.as_bits(fragment), _MOST_PARTS, elsewhere, exported=True)
-        level = min(self.level, _MOST_LEVEL)
-        return [self._pool.submit(object_code.compiled, part, level, part.offered[0]) for part in parts if part.offered]
-
-
-def _read(text: str, known: Collection[str]) -> tuple[ir.Module, _Functions]:
-    """The functions of the text but for those that are ``known``, in a module with a context of its own."""
-    with ir.Context(), ir.Location.unknown():
-        module, declarations = ir.Module.parse("module {" + text + "}"), ir.Module.create()
-        for view in list(module.body.operations):
-            declare(view.operation, declarations)
-            if symbol(view.operation) in known:
-                declare(view.operation, module)
-                view.operation.erase()
-        names = frozenset(map(symbol, functions(module)))
-        declared = "\n".join(str(view.operation) for view in declarations.body.operations)
-    return module, _Functions(declared, names)
+        parts = standard_code.parts_of(fragment, _MOST_PARTS, elsewhere)
+        return [self._pool.submit(standard_code.compiled, part, self.level) for part in parts]
