@@ -22,5 +22,6 @@ def paused() -> Iterator[None]:
 
 
 def now() -> None:
-    """Look through what has been made lately: for where this process waits for another one."""
-    gc.collect(1)
+    """Do the collection that is due, of what was made lately at least: for where this process waits for another one."""
+    oldest = len(gc.get_threshold()) - 1
+    gc.collect(oldest if gc.get_count()[oldest] >= gc.get_threshold()[oldest] else oldest - 1)
