@@ -27,6 +27,7 @@ def start_compiler() -> None:
         isolation.start(_TASK)
 
 
+@collection.paused()
 def compile(
     lowered: Lowered, *, threads: int | None = None, timeout: float | None = None, reproducer: Path | None = None
 ) -> Engine:
@@ -39,11 +40,6 @@ def compile(
     threads or a bad value of the environment (options.py). Inside of a `profiling.Profile` it is compiled with clocks and
     reports to it.
     """
-    with collection.paused():
-        return _compiled(lowered, threads, timeout, reproducer)
-
-
-def _compiled(lowered: Lowered, threads: int | None, timeout: float | None, reproducer: Path | None) -> Engine:
     allowed = pool.threads_of(threads)
     profile = profiling.active()
     options = replace(of_environment(len(lowered.inputs)), profile=profile is not None)

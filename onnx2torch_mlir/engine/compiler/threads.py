@@ -39,7 +39,7 @@ def spread(name: str, types: Sequence[str], back: int | None = None) -> str:
     loads = [f"%a{i} = llvm.load %p{i} : !llvm.ptr -> {type_}" for i, type_ in enumerate(types)]
     stores = [f"llvm.store %a{i}, %p{i} : {type_}, !llvm.ptr" for i, type_ in enumerate(types)]
     newline = "\n"
-    order = "%back = arith.constant false" if back is None else f"%back = arith.ori {given[back]}, {given[back]} : i1"
+    order = "%no" if back is None else given[back]
     return f"""
   func.func private @{task_name(name)}(%words: !llvm.ptr, %begin: i64, %end: i64, %worker: i64) {{
     {newline.join([*places, *loads])}
@@ -47,13 +47,13 @@ def spread(name: str, types: Sequence[str], back: int | None = None) -> str:
     return
   }}
   func.func private @{spread_name(name)}(%ctx: !llvm.ptr, %count: i64, %work: i64{", " * bool(types)}{arguments}) {{
-    {order}
+    %no = arith.constant false
     %size = arith.constant {max(len(types), 1)} : i64
     %words = llvm.alloca %size x i64 : (i64) -> !llvm.ptr
     {newline.join([*places, *stores])}
     %value = func.constant @{task_name(name)} : (!llvm.ptr, i64, i64, i64) -> ()
     %task = builtin.unrealized_conversion_cast %value : (!llvm.ptr, i64, i64, i64) -> () to !llvm.ptr
-    func.call @{ON_ALL}(%ctx, %count, %work, %back, %task, %words)
+    func.call @{ON_ALL}(%ctx, %count, %work, {order}, %task, %words)
       : (!llvm.ptr, i64, i64, i1, !llvm.ptr, !llvm.ptr) -> ()
     return
   }}"""
