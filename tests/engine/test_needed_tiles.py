@@ -60,6 +60,9 @@ MODELS = {
     "one row": product(1, 70, 40),
     "blocks of rows": product(131, 40, 96),
     "more columns than stay": product(101, 300, 600),
+    "columns packed by tiles": product(100, 300, 600, constant=False),
+    "columns packed by tiles in parts": product(64, 2600, 70, constant=False),
+    "columns packed before low tiles": product(9, 300, 600, constant=False),
     "prime everything": product(67, 61, 53, constant=False),
     "narrow": product(30, 20, 7),
     "wide and narrow": product(30, 20, 71, constant=False),
@@ -83,10 +86,17 @@ def compiled(read, threads):
 
 
 def check(read, threads=1):
-    feeds = {value.name: numbers(*(dim.dim_value for dim in value.type.tensor_type.shape.dim)) for value in read.graph.input}
+    check_all(read, [[[dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in read.graph.input]], threads)
+
+
+def check_all(read, every, threads=1):
+    """One program for inputs of each of the shapes."""
     session = onnxruntime.InferenceSession(read.SerializeToString(), providers=["CPUExecutionProvider"])
-    (expected,) = session.run(None, feeds)
-    np.testing.assert_allclose(compiled(read, threads).run(feeds)[0], expected, rtol=2e-4, atol=2e-4)
+    program = compiled(read, threads)
+    for shapes in every:
+        feeds = {value.name: numbers(*shape) for value, shape in zip(read.graph.input, shapes, strict=True)}
+        (expected,) = session.run(None, feeds)
+        np.testing.assert_allclose(program.run(feeds)[0], expected, rtol=2e-4, atol=5e-4)
 
 
 @pytest.fixture
@@ -134,6 +144,37 @@ def test_tiles_that_nobody_calls_are_not_made(monkeypatch):
     assert sizes.pop() == {TileSize(1, contraction_panels.height(rows), 2) for rows in range(1, of_host().rows + 1)}
 
 
+def packing(sizes):
+    return [size for size in sizes if size.packs]
+
+
+def test_a_tile_packs_columns_that_do_not_stay_in_the_cache(monkeypatch):
+    """There is one only where it may be called."""
+    made, sizes = contraction_driver.functions_for, []
+    monkeypatch.setattr(contraction_driver, "functions_for", lambda *a, **k: sizes.append(a[3]) or made(*a, **k))
+    rows = 4 * of_host().rows
+    every = [(rows, 300, 600), (rows, 30, 600), (4, 300, 600), ("m", "k", "n"), (rows, 300, 600)]
+    for (m, k, n), constant in zip(every, [False, False, False, False, True], strict=True):
+        compiled(product(m, k, n, constant=constant), 1)
+    turned = model([node("Gemm", "x0", "x1", transB=1)], [(rows, 300), (600, 300)])
+    compiled(turned, 1)
+    assert [len(packing(found)) for found in sizes] == [1, 0, 0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_program_for_sizes_that_are_not_known(threads):
+    """Of a few rows, of more than a block, of columns that stay and that do not, with rests of each."""
+    sizes = [(5, 0, 3), (33, 17, 50), (100, 300, 600), (7, 300, 600), (9, 300, 601), (1, 4000, 65), (130, 2600, 70)]
+    check_all(product("m", "k", "n", constant=False), [[(m, k), (k, n)] for m, k, n in sizes], threads)
+
+
+def test_sums_before_a_tail_lie_in_the_room_for_them():
+    """Of each of several blocks of rows; whatever was written elsewhere would be on the stack of the one that calls."""
+    nodes = [helper.make_node("MatMul", ["x0", "w0"], ["s"]), node("Relu", "s")]
+    for rows in (25, 96, 200, 1000):
+        check(model(nodes, [(rows, 70)], [(70, 130)]))
+
+
 @pytest.mark.parametrize("most", [1, 6, 12, 24])
 def test_even_parts(most):
     for count in range(200):
@@ -167,8 +208,11 @@ def test_heights_do_all_rows_and_hardly_more(unit):
 def test_segments_that_a_tile_goes_along():
     """Outer ones are left to loops while there are too many packed columns."""
     unit = VectorUnit(16, 32)
-    assert contraction_panels.level(unit, [4000]) == 1
-    assert contraction_panels.level(unit, [3, 400]) == 2
-    assert contraction_panels.level(unit, [3, 500]) == 1
-    assert contraction_panels.level(unit, [3, 3, 140]) == 3
-    assert contraction_panels.level(unit, [3, 3, 400]) == 2
+    assert contraction_panels.levels(unit, [4000], 100) == {1}
+    assert contraction_panels.levels(unit, [3, 400], 100) == {2}
+    assert contraction_panels.levels(unit, [3, 500], 100) == {1}
+    assert contraction_panels.levels(unit, [3, 3, 140], 100) == {3}
+    assert contraction_panels.levels(unit, [3, 3, 400], 100) == {2}
+    # One tile of all rows goes along all of them.
+    assert contraction_panels.levels(unit, [3, 3, 400], 5) == {3}
+    assert contraction_panels.levels(unit, [3, 3, 400], None) == {2, 3}

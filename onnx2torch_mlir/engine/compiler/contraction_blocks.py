@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnx2torch_mlir.engine.compiler import coded_columns, column_packing, contraction_panels, row_tables, tail_text, threads
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, FLAT_BLOCK_ROWS, Kind
+from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
 from onnx2torch_mlir.engine.compiler.contraction_panels import even_parts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -25,6 +26,16 @@ def parts_of_rows(rows: int, packed_bytes: int | None) -> set[int]:
     return flat | tall
 
 
+def may_pack_by_tiles(unit: VectorUnit, found: Contraction, first: int | None, packed_bytes: int | None) -> bool:
+    """Whether a tile may pack the columns as it reads them, for a ``first`` block of so many rows and so many bytes of packed
+    columns, where these are known; see `Blocks.columns`."""
+    if found.column is None or len(found.segments) != 1 or found.operands[found.right].step(found.column) not in (None, 1):
+        return False
+    if first is not None and unit.rows not in contraction_panels.heights(unit, first):
+        return False
+    return packed_bytes is None or packed_bytes > _COLUMNS_THAT_STAY
+
+
 FLAGS = (("%add", "i1"), ("%back", "i1"))
 """Whether sums are added to what is there, and whether blocks are walked from the last to the first (walking_back.py)."""
 
@@ -32,9 +43,10 @@ FLAGS = (("%add", "i1"), ("%back", "i1"))
 class Blocks:
     """The functions of blocks of one batch, for one kind."""
 
-    def __init__(self, unit: VectorUnit, kind: Kind) -> None:
+    def __init__(self, unit: VectorUnit, kind: Kind, *, packing: bool) -> None:
         self.unit = unit
         self.kind = kind
+        self.sources = contraction_panels.SOURCE if packing and kind.unpacked == 1 else []
         self.header = ["%header"] if kind.codes else []
         self.segments = [
             name for i in range(kind.segments) for name in ([f"kn{i}", f"ka{i}"] if i < kind.segments - 1 else [f"kn{i}"])
@@ -48,6 +60,10 @@ class Blocks:
         pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c", *self.header)]
         sizes = words(["ms", "n", *self.row_sizes, *self.segments, "batch"])
         return [*pointers, *FLAGS, *sizes, *tail_text.ARGUMENTS]
+
+    def arguments_of_blocks(self) -> list[tuple[str, str]]:
+        """The same, and where columns are that the first rows are to pack."""
+        return [*self.arguments(), *self.sources]
 
     def arguments_of_columns(self) -> list[tuple[str, str]]:
         """What blocks of columns are packed and computed from: the same, how columns lie in memory, and where they go."""
@@ -92,14 +108,16 @@ class Blocks:
         """Blocks ``begin`` to ``end`` of the result of one batch."""
         moved = {"%table": "%rows", "%m": "%mh", "%b": "%bj", "%n": "%nh", "%c": "%target", "%column": "%j", "%across": "%n"}
         moved |= contraction_panels.of_segments(self.kind.segments)
+        moved |= {"%fresh": "%fresh_here", "%source": "%from"} if self.sources else contraction_panels.PACKED
         panels = [contraction_panels.call("panels", self.kind.segments, moved)]
         if self.kind.codes:
             of_block = tail_text.call("%sums", ["row", "mh", "j", "nh", "n"])
             panels = [coded_columns.call(moved | {"%k": "%kn0"}), "scf.if %has_tail {", of_block, "}"]
         lines = [
-            f"func.func private @{name}({declared(self.arguments())}, {threads.RANGE}) {{",
+            f"func.func private @{name}({declared(self.arguments_of_blocks())}, {threads.RANGE}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
+            *([] if self.sources else ["%no = arith.constant false"]),
             *own("rows", (BLOCK_ROWS + 1) * row_tables.ENTRY_BYTES),
             *own("sums", BLOCK_ROWS * BLOCK_COLUMNS * _BYTES),
             *tail_text.follows(),
@@ -133,6 +151,7 @@ class Blocks:
             "%bj = llvm.getelementptr %b[%fb] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             "%row = arith.addi %before, %i : i64",
             *tail_text.target(),
+            *self._source_of_block(),
             *panels,
             "scf.yield %i : i64",
             "}",
@@ -143,7 +162,13 @@ class Blocks:
 
     def columns(self, name: str, blocks: str) -> str:
         """Blocks ``begin`` to ``end`` of columns of one batch: some are packed, then meet all rows while in the cache."""
-        given = ["%there", "%b", "%far", *(f"%{name}" for name in self.column_sizes), "%first", "%last", "%worker"]
+        given = ["%there", "%b", "%far", *(f"%{name}" for name in self.column_sizes), "%from", "%last", "%worker"]
+        moved = {"%b": "%there"}
+        start = ["%from = arith.addi %first, %none : i64"]
+        if self.sources:
+            moved |= {"%fresh": "%packs", "%source": "%b", "%apart": "%rb0", "%back": "%back_here"}
+            # What is left of a panel at the end is packed before.
+            start = ["%whole = arith.minsi %full, %last : i64", "%from = arith.select %packs, %whole, %first : i64"]
         types = ["!llvm.ptr", "!llvm.ptr", *["i64"] * (len(given) - 2)]
         return "\n".join(
             [
@@ -152,10 +177,11 @@ class Blocks:
                 "%one = arith.constant 1 : i64",
                 *self.count(),
                 *self.columns_at_once(),
+                *self._first_tile_packs(),
                 "%mine = arith.muli %worker, %room_of_one : i64",
                 "%own = llvm.getelementptr %packed[%mine] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-                "scf.for %j = %begin to %end step %at_once : i64 {",
-                "%next = arith.addi %j, %at_once : i64",
+                "scf.for %j = %begin to %end step %step : i64 {",
+                "%next = arith.addi %j, %step : i64",
                 "%after = arith.minsi %next, %end : i64",
                 "%first = arith.muli %j, %panels_in : i64",
                 "%behind = arith.muli %after, %panels_in : i64",
@@ -164,15 +190,50 @@ class Blocks:
                 "%gone = arith.muli %first, %far : i64",
                 "%less = arith.subi %none, %gone : i64",
                 "%there = llvm.getelementptr %own[%less] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+                *start,
                 f"func.call @{column_packing.part_name(self.kind.unpacked)}({', '.join(given)}) : ({', '.join(types)}) -> ()",
                 "%low = arith.muli %j, %high : i64",
                 "%top = arith.muli %after, %high : i64",
-                call_range(blocks, self.arguments(), {"%b": "%there"}, "%low, %top, %worker"),
+                call_range(blocks, self.arguments_of_blocks(), moved, "%low, %top, %worker"),
                 "}",
                 "return",
                 "}",
             ]
         )
+
+    def _source_of_block(self) -> list[str]:
+        """``%fresh_here``, ``%from``: whether the first rows meet columns that are not packed, and where the block's lie."""
+        if not self.sources:
+            return []
+        return [
+            "%is_first = arith.cmpi eq, %i, %none : i64",
+            "%fresh_here = arith.andi %fresh, %is_first : i1",
+            "%from = llvm.getelementptr %source[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        ]
+
+    def _first_tile_packs(self) -> list[str]:
+        """``%packs``: whether the first tile packs columns as it reads them, for they are dense and it has as many rows as any;
+        ``%step``: how many blocks of columns then are in the cache at a time, and ``%full``, panels."""
+        if not self.sources:
+            return ["%step = arith.addi %at_once, %none : i64"]
+        return [
+            f"%bytes = arith.constant {_BYTES} : i64",
+            "%dense = arith.cmpi eq, %nb, %bytes : i64",
+            "%m = arith.minsi %ms, %block_rows : i64",
+            "%two = arith.constant 2 : i64",
+            *contraction_panels.shares(self.unit),
+            "%has_more = arith.cmpi sgt, %shares#1, %none : i64",
+            "%one_more = arith.extui %has_more : i1 to i64",
+            "%pairs_of_first = arith.addi %shares#0, %one_more : i64",
+            f"%most_pairs = arith.constant {self.unit.rows // 2} : i64",
+            "%is_high = arith.cmpi eq, %pairs_of_first, %most_pairs : i64",
+            "%packs = arith.andi %dense, %is_high : i1",
+            "%full = arith.divui %n, %width : i64",
+            "%step = arith.select %packs, %one, %at_once : i64",
+            # The first rows come first.
+            "%no = arith.constant false",
+            "%back_here = arith.select %packs, %no, %back : i1",
+        ]
 
     def columns_at_once(self) -> list[str]:
         """``%at_once``: how many blocks of columns a thread packs at a time; ``%room_of_one``: their bytes."""

@@ -31,7 +31,7 @@ _COLUMNS_FOR_EACH = 8
 _PRODUCTS = 8
 """Products and sums that take as long as one operation on an element elsewhere (threads.py)."""
 
-_OF_BATCH = {"%a": "%a_", "%b": "%b_", "%c": "%c_"}
+_OF_BATCH = {"%a": "%a_", "%b": "%b_", "%c": "%c_", **contraction_panels.PACKED}
 """The operands of the batch at hand (`_Contract._moved`)."""
 
 
@@ -57,6 +57,7 @@ def functions_for(
     most = segments[-1]
     tiles = {size._replace(segments=most) for size in needed} | {contraction_panels.one_row(most)}
     texts += [register_tile.tile(unit, size) for size in sorted(tiles)]
+    packing = any(size.packs for size in tiles)
     for count in range(1, most + 1):
         texts += [contraction_panels.tile_loop(unit, count, tiles), contraction_panels.panel(unit, count)]
     texts += [contraction_panels.panels(unit, count) for count in segments]
@@ -65,20 +66,20 @@ def functions_for(
         texts.append(coded_columns.functions(unit, codes))
     if with_winograd:
         texts.append(winograd_code.functions(unit))
-    return texts + [contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
+    return texts + [contract(unit, kind, packing=packing) for kind in sorted(kinds, key=lambda kind: kind.name)]
 
 
-def contract(unit: VectorUnit, kind: Kind) -> str:
-    """The text of the functions of a kind alone."""
-    return _Contract(unit, kind).text()
+def contract(unit: VectorUnit, kind: Kind, *, packing: bool = False) -> str:
+    """The text of the functions of a kind alone; whether there is a tile that packs columns as it reads them."""
+    return _Contract(unit, kind, packing=packing).text()
 
 
 class _Contract:
     """The functions of a kind: blocks of one batch, batches one after the other, and what shares these among threads."""
 
-    def __init__(self, unit: VectorUnit, kind: Kind) -> None:
+    def __init__(self, unit: VectorUnit, kind: Kind, *, packing: bool) -> None:
         self._kind = kind
-        self._of = Blocks(unit, kind)
+        self._of = Blocks(unit, kind, packing=packing)
         self._batch_sizes = [f"b{letter}{i}" for i in range(kind.batches) for letter in ("n", "a", "b", "c")]
         self._blocks, self._columns, self._batches = (f"{kind.name}_{part}" for part in ("blocks", "columns", "batches"))
 
@@ -86,7 +87,7 @@ class _Contract:
         """All of them."""
         of = self._of
         back = of.arguments().index(FLAGS[1])
-        texts = [of.blocks(self._blocks), threads.spread(self._blocks, [t for _, t in of.arguments()], back=back)]
+        texts = [of.blocks(self._blocks), threads.spread(self._blocks, [t for _, t in of.arguments_of_blocks()], back=back)]
         if not self._kind.packed:
             texts.append(of.columns(self._columns, self._blocks))
             texts.append(threads.spread(self._columns, [t for _, t in of.arguments_of_columns()]))
@@ -108,12 +109,13 @@ class _Contract:
             f"func.func private @{self._batches}({declared(self._of_batches())}, {threads.RANGE}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
+            *contraction_panels.NOTHING,
             *self._of.count(),
             "scf.for %batch = %begin to %end step %one : i64 {",
             *self._moved("%b", "bb"),
         ]
         if self._kind.packed:
-            lines.append(call_range(self._blocks, self._of.arguments(), _OF_BATCH, "%none, %blocks, %worker"))
+            lines.append(call_range(self._blocks, self._of.arguments_of_blocks(), _OF_BATCH, "%none, %blocks, %worker"))
         else:
             lines += [
                 "scf.if %by_columns {",
@@ -123,7 +125,7 @@ class _Contract:
                 "%mine = arith.muli %worker, %size : i64",
                 "%own = llvm.getelementptr %packed[%mine] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
                 self._pack("%own", "%b_"),
-                call_range(self._blocks, self._of.arguments(), _OF_BATCH | {"%b": "%own"}, "%none, %blocks, %worker"),
+                call_range(self._blocks, self._of.arguments_of_blocks(), _OF_BATCH | {"%b": "%own"}, "%none, %blocks, %worker"),
                 "}",
             ]
         return "\n".join([*lines, "}", "return", "}"])
@@ -146,6 +148,7 @@ class _Contract:
             f" {declared([*FLAGS, *arguments])}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
+            *contraction_panels.NOTHING,
             "%threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64",
             product("ms", [f"%mn{i}" for i in range(kind.rows)]),
             product("total", [f"%bn{i}" for i in range(kind.batches)]),
@@ -199,7 +202,7 @@ class _Contract:
             *self._moved(right, step),
         ]
         if kind.packed:
-            lines.append(call_all(self._blocks, self._of.arguments(), _OF_BATCH, "%blocks, %share"))
+            lines.append(call_all(self._blocks, self._of.arguments_of_blocks(), _OF_BATCH, "%blocks, %share"))
         else:
             lines += [
                 "scf.if %by_columns {",
@@ -208,7 +211,7 @@ class _Contract:
                 "} else {",
                 "%each = arith.muli %length, %width : i64",
                 self._pack_on_all("%packed", "%b_"),
-                call_all(self._blocks, self._of.arguments(), _OF_BATCH | {"%b": "%packed"}, "%blocks, %share"),
+                call_all(self._blocks, self._of.arguments_of_blocks(), _OF_BATCH | {"%b": "%packed"}, "%blocks, %share"),
                 "}",
             ]
         lines += ["}", "}"] if kind.batches else ["}"]

@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from onnx2torch_mlir.engine.compiler import tail_text
-from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, declared, words
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, declared, product, words
 from onnx2torch_mlir.engine.compiler.register_tile import TILES_THAT_ASK, TileSize, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -20,7 +20,14 @@ _STAYS = 160 << 10
 """Bytes of packed columns that stay in the second-level cache beside the rows that meet them."""
 
 _PLACE = ("row", "column", "across")
-WITHOUT_TAIL = {
+SOURCE = [("%fresh", "i1"), ("%source", "!llvm.ptr"), ("%apart", "i64")]
+"""Whether columns are yet to be packed, by the first tile that meets them; where they lie, and how many bytes apart they do so
+from one step along the sum to the next."""
+NOTHING = ["%no = arith.constant false", "%no_tail = llvm.mlir.zero : !llvm.ptr"]
+"""The values that stand for what there is not."""
+PACKED = {"%fresh": "%no", "%source": "%no_tail", "%apart": "%none"}
+"""What `call` moves where all columns are packed."""
+WITHOUT_TAIL = PACKED | {
     "%last": "%no",
     **{f"%{name}": "%none" for name in _PLACE},
     **{name: "%no_tail" for name, _ in tail_text.ARGUMENTS},
@@ -62,12 +69,15 @@ def packed_bytes(unit: VectorUnit, columns: int, lengths: Sequence[int]) -> int:
     return -(-columns // unit.columns) * unit.columns * _BYTES * math.prod(lengths)
 
 
-def level(unit: VectorUnit, lengths: Sequence[int]) -> int:
-    """How many segments the tiles have by which `panel` goes along segments of these lengths, outer ones first."""
-    count = len(lengths)
+def levels(unit: VectorUnit, lengths: Sequence[int], rows: int | None) -> set[int]:
+    """How many segments the tiles have by which `panel` goes along segments of these lengths, outer ones first, for so many
+    rows, if that is known."""
+    one_tile, count = len(lengths), len(lengths)
+    if rows is not None and rows <= unit.rows:
+        return {one_tile}
     while count > 1 and packed_bytes(unit, 1, lengths[-count:]) > _STAYS:
         count -= 1
-    return count
+    return {count} if rows is not None else {count, one_tile}
 
 
 def _sizes(segments: int) -> list[str]:
@@ -84,7 +94,7 @@ def _arguments(what: str, segments: int) -> list[tuple[str, str]]:
     columns, last = ("%n", []) if what == "panels" else ("%columns", [("%last", "i1")])
     pointers = [("%a", "!llvm.ptr"), ("%table", "!llvm.ptr"), ("%m", "i64"), ("%b", "!llvm.ptr")]
     head = [*pointers, (columns, "i64"), ("%c", "!llvm.ptr"), ("%add", "i1")]
-    return [*head, *words(_sizes(segments)), *last, *words(_PLACE), *tail_text.ARGUMENTS]
+    return [*head, *words(_sizes(segments)), *SOURCE, *last, *words(_PLACE), *tail_text.ARGUMENTS]
 
 
 def _declaration(what: str, segments: int) -> str:
@@ -115,15 +125,68 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         _declaration("tiles", segments),
         "%none = arith.constant 0 : i64",
         "%two = arith.constant 2 : i64",
-        f"%height = arith.constant {unit.rows} : i64",
         f"%size0 = arith.constant {unit.columns * _BYTES} : i64",
         *(f"%size{i + 1} = arith.muli %size{i}, %n{i} : i64" for i in range(segments)),
         f"%asking = arith.constant {TILES_THAT_ASK} : i64",
         f"%part = arith.divui %size{segments}, %asking : i64",
         f"%following = llvm.getelementptr %b[%size{segments}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         f"%most_asked = arith.constant {TILES_THAT_ASK - 1} : i64",
-        # A tile of few rows takes longer than its share, for it waits for its sums: all are of about as many.
         "%one = arith.constant 1 : i64",
+        "%yes = arith.constant true",
+        "%begins = arith.xori %add, %yes : i1",
+        "%at_once = arith.andi %last, %begins : i1",
+        "%first_place = llvm.getelementptr %table[1] : (!llvm.ptr) -> !llvm.ptr, i64",
+        "%first_offset = llvm.load %first_place : !llvm.ptr -> i64",
+        *shares(unit),
+        "%end = scf.for %tile = %none to %tiles step %one iter_args(%i = %none) -> (i64) : i64 {",
+        "%has_more = arith.cmpi slt, %tile, %shares#1 : i64",
+        "%one_more = arith.addi %shares#0, %one : i64",
+        "%pairs_here = arith.select %has_more, %one_more, %shares#0 : i64",
+        "%even = arith.muli %pairs_here, %two : i64",
+        "%rest = arith.subi %m, %i : i64",
+        "%count = arith.minsi %rest, %even : i64",
+        "%entry = arith.muli %i, %two : i64",
+        "%rows = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        "%turn = arith.minui %tile, %most_asked : i64",
+        "%asked = arith.muli %turn, %part : i64",
+        "%next = llvm.getelementptr %following[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        # Sums that are whole at once go where those of the tile before went: it is in the first-level cache.
+        "%place = llvm.getelementptr %rows[1] : (!llvm.ptr) -> !llvm.ptr, i64",
+        "%offset = llvm.load %place : !llvm.ptr -> i64",
+        "%less = arith.subi %first_offset, %offset : i64",
+        "%moved = arith.select %at_once, %less, %none : i64",
+        bytes_behind("%here", "%c", "%moved"),
+        *_height("rows_of_tile", "%count"),
+        "%which = arith.index_cast %rows_of_tile : i64 to index",
+    ]
+    wide, narrow = ({size.rows: size for size in tiles if size.halves == halves and not size.packs} for halves in (2, 1))
+    every = _switch(segments, wide)
+    if narrow:
+        lines += [f"%lanes = arith.constant {unit.lanes} : i64", "%is_narrow = arith.cmpi sle, %columns, %lanes : i64"]
+        every = ["scf.if %is_narrow {", *_switch(segments, wide | narrow), "} else {", *every, "}"]
+    packing = next((size for size in tiles if size.packs), None)
+    if packing is not None:
+        lines += [
+            "%is_first = arith.cmpi eq, %tile, %none : i64",
+            "%packs = arith.andi %fresh, %is_first : i1",
+        ]
+        every = ["scf.if %packs {", _call_tile(segments, packing, "%rows"), "} else {", *every, "}"]
+    lines += every
+    lines += [
+        "scf.if %last {",
+        bytes_behind("%sums", "%here", "%offset"),
+        "%first = arith.addi %row, %i : i64",
+        tail_text.call("%sums", ["first", "count", "column", "columns", "across"]),
+        "}",
+    ]
+    return "\n".join([*lines, "%after = arith.addi %i, %even : i64", "scf.yield %after : i64", "}", "return", "}"])
+
+
+def shares(unit: VectorUnit) -> list[str]:
+    """``%tiles`` that ``%m`` rows make; ``%shares``, how many pairs of rows each has, and how many have one more, the first."""
+    return [
+        f"%height = arith.constant {unit.rows} : i64",
+        # A tile of few rows takes longer than its share, for it waits for its sums: all are of about as many.
         "%tiles = arith.ceildivsi %m, %height : i64",
         "%tiles_or_one = arith.maxsi %tiles, %one : i64",
         "%pairs = arith.ceildivsi %m, %two : i64",
@@ -139,37 +202,7 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         "%other = arith.andi %pairs, %second : i64",
         "scf.yield %half, %other : i64, i64",
         "}",
-        "%end = scf.for %tile = %none to %tiles step %one iter_args(%i = %none) -> (i64) : i64 {",
-        "%has_more = arith.cmpi slt, %tile, %shares#1 : i64",
-        "%one_more = arith.addi %shares#0, %one : i64",
-        "%pairs_here = arith.select %has_more, %one_more, %shares#0 : i64",
-        "%even = arith.muli %pairs_here, %two : i64",
-        "%rest = arith.subi %m, %i : i64",
-        "%count = arith.minsi %rest, %even : i64",
-        "%entry = arith.muli %i, %two : i64",
-        "%rows = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        "%turn = arith.minui %tile, %most_asked : i64",
-        "%asked = arith.muli %turn, %part : i64",
-        "%next = llvm.getelementptr %following[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-        *_height("rows_of_tile", "%count"),
-        "%which = arith.index_cast %rows_of_tile : i64 to index",
     ]
-    wide, narrow = ({size.rows: size for size in tiles if size.halves == halves} for halves in (2, 1))
-    if narrow:
-        lines += [f"%lanes = arith.constant {unit.lanes} : i64", "%is_narrow = arith.cmpi sle, %columns, %lanes : i64"]
-        lines += ["scf.if %is_narrow {", *_switch(segments, wide | narrow), "} else {", *_switch(segments, wide), "}"]
-    else:
-        lines += _switch(segments, wide)
-    lines += [
-        "scf.if %last {",
-        "%place = llvm.getelementptr %rows[1] : (!llvm.ptr) -> !llvm.ptr, i64",
-        "%offset = llvm.load %place : !llvm.ptr -> i64",
-        bytes_behind("%sums", "%c", "%offset"),
-        "%first = arith.addi %row, %i : i64",
-        tail_text.call("%sums", ["first", "count", "column", "columns", "across"]),
-        "}",
-    ]
-    return "\n".join([*lines, "%after = arith.addi %i, %even : i64", "scf.yield %after : i64", "}", "return", "}"])
 
 
 def _height(name: str, rows: str) -> list[str]:
@@ -185,26 +218,32 @@ def _height(name: str, rows: str) -> list[str]:
 
 def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
     """The call of the tile of ``%which`` rows; where there is none, of that of one row for each."""
-
-    def tile(size: TileSize, rows: str) -> str:
-        lacking = ["%one", "%none"] * (size.segments - segments)
-        values = ["%a", rows, "%b", "%c", "%next", "%columns", "%add", *lacking, *(f"%{name}" for name in _sizes(segments))]
-        return called(size.name, list(zip(values, tile_types(size.segments), strict=True)))
-
     lines = ["scf.index_switch %which"]
     for rows, size in sorted(tiles.items()):
-        lines += [f"case {rows} {{", tile(size, "%rows"), "scf.yield", "}"]
+        lines += [f"case {rows} {{", _call_tile(segments, size, "%rows"), "scf.yield", "}"]
     lines += [
         "default {",
         "scf.for %row_here = %none to %count step %one : i64 {",
         "%entry_here = arith.muli %row_here, %two : i64",
         "%rows_here = llvm.getelementptr %rows[%entry_here] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        tile(tiles[1], "%rows_here"),
+        _call_tile(segments, tiles[1], "%rows_here"),
         "}",
         "scf.yield",
         "}",
     ]
     return lines
+
+
+def _call_tile(segments: int, size: TileSize, rows: str) -> str:
+    lacking = ["%one", "%none"] * (size.segments - segments)
+    values = ["%a", rows, "%b", "%here", "%next", "%columns", "%add", *lacking, *(f"%{name}" for name in _sizes(segments))]
+    values += [name for name, _ in SOURCE[1:]] if size.packs else []
+    return called(size.name, list(zip(values, tile_types(size.segments, packs=size.packs), strict=True)))
+
+
+def packing_tile(unit: VectorUnit) -> TileSize:
+    """The tile that packs columns: where the first of all tiles is lower, they are packed before."""
+    return TileSize(1, unit.rows, 2, packs=True)
 
 
 def one_row(segments: int) -> TileSize:
@@ -222,14 +261,18 @@ def panel(unit: VectorUnit, segments: int) -> str:
         "%one = arith.constant 1 : i64",
         f"%panel0 = arith.constant {width} : i64",
         f"%most = arith.constant {_STAYS // width} : i64",
+        # One tile meets them once.
+        f"%height = arith.constant {unit.rows} : i64",
+        "%is_one = arith.cmpi sle, %m, %height : i64",
     ]
     end = "%count" if segments == 1 else "%n0"
     whole = [f"%ends = arith.cmpi sge, %after, {end} : i64", "%whole = arith.andi %last, %ends : i1"]
-    moved = {"%add": "%more", "%last": "%whole"}
+    moved = {"%add": "%more", "%last": "%whole", "%source": "%from"}
     if segments == 1:
         lines += [
             "%all_stay = arith.cmpi sle, %n0, %most : i64",
-            "scf.if %all_stay {",
+            "%at_once = arith.ori %all_stay, %is_one : i1",
+            "scf.if %at_once {",
             call("tiles", 1, {}),
             "} else {",
             "%count = arith.maxsi %n0, %one : i64",
@@ -244,6 +287,8 @@ def panel(unit: VectorUnit, segments: int) -> str:
             "%ak = llvm.getelementptr %a[%k] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
             "%far = arith.muli %k, %panel0 : i64",
             "%bk = llvm.getelementptr %b[%far] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+            "%passed = arith.muli %k, %apart : i64",
+            bytes_behind("%from", "%source", "%passed"),
             "%later = arith.cmpi ne, %k, %none : i64",
             "%more = arith.ori %add, %later : i1",
             "%after = arith.addi %k, %step : i64",
@@ -258,23 +303,28 @@ def panel(unit: VectorUnit, segments: int) -> str:
     for i in range(1, segments):
         lines += [f"%total{i} = arith.muli {total}, %n{i} : i64", f"%inner{i} = arith.muli {inner}, %n{i} : i64"]
         total, inner = f"%total{i}", f"%inner{i}"
+    lines.append(product("steps", [f"%n{i}" for i in range(1, segments)]))
     deeper = {f"%{name}{i}": f"%{name}{i + 1}" for i in range(segments - 1) for name in "ns"}
     lines += [
-        f"%large = arith.cmpi sgt, {total}, %most : i64",
-        "scf.if %large {",
+        f"%all_stay = arith.cmpi sle, {total}, %most : i64",
+        "%at_once = arith.ori %all_stay, %is_one : i1",
+        "scf.if %at_once {",
+        call("tiles", segments, {}),
+        "} else {",
         "scf.for %i = %none to %n0 step %one : i64 {",
         "%fa = arith.muli %i, %s0 : i64",
         f"%fb = arith.muli %i, {inner} : i64",
         "%ai = llvm.getelementptr %a[%fa] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "%bi = llvm.getelementptr %b[%fb] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "%steps_gone = arith.muli %i, %steps : i64",
+        "%passed = arith.muli %steps_gone, %apart : i64",
+        bytes_behind("%from", "%source", "%passed"),
         "%later = arith.cmpi ne, %i, %none : i64",
         "%more = arith.ori %add, %later : i1",
         "%after = arith.addi %i, %one : i64",
         *whole,
         call("panel", segments - 1, moved | deeper | {"%a": "%ai", "%b": "%bi"}),
         "}",
-        "} else {",
-        call("tiles", segments, {}),
         "}",
     ]
     return "\n".join([*lines, "return", "}"])
@@ -289,6 +339,7 @@ def panels(unit: VectorUnit, segments: int) -> str:
         f"%width = arith.constant {unit.columns} : i64",
         f"%panel0 = arith.constant {unit.columns * _BYTES} : i64",
     ]
+    moved = {"%b": "%bj", "%c": "%cj", "%column": "%here", "%last": "%has_tail", "%source": "%from", "%fresh": "%unpacked"}
     panel = "%panel0"
     for i in range(segments):
         lines.append(f"%panel{i + 1} = arith.muli {panel}, %n{i} : i64")
@@ -299,7 +350,11 @@ def panels(unit: VectorUnit, segments: int) -> str:
         "%columns = arith.minsi %left, %width : i64",
         "%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
         "%here = arith.addi %column, %j : i64",
-        call("panel", segments, {"%b": "%bj", "%c": "%cj", "%column": "%here", "%last": "%has_tail"}),
+        # What is left of a panel is packed before.
+        "%whole = arith.cmpi eq, %columns, %width : i64",
+        "%unpacked = arith.andi %whole, %fresh : i1",
+        "%from = llvm.getelementptr %source[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        call("panel", segments, moved),
         f"%next = llvm.getelementptr %bj[{panel}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "scf.yield %next : !llvm.ptr",
         "}",

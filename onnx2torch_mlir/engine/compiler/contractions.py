@@ -188,7 +188,7 @@ def _emit(
     program.kinds.add(kind)
     if packing is not None and codes:
         program.codes.add(program.weights.codes[packing.weight])
-    program.tiles.add_blocks(found)
+    program.tiles.add_blocks(found, is_packed=packing is not None)
     words: list[ir.Value] = []
     for dim, step in zip(found.batches, batch_steps, strict=True):
         words += [sizes.count(dim), sizes.step(found.left, dim), step, sizes.step(2, dim)]

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from onnx2torch_mlir.engine.compiler import contraction_panels
-from onnx2torch_mlir.engine.compiler.contraction_blocks import parts_of_rows
+from onnx2torch_mlir.engine.compiler import contraction_blocks, contraction_panels
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -24,12 +23,17 @@ class NeededTiles:
     unit: VectorUnit
     sizes: set[TileSize] = field(default_factory=set)
 
-    def add_blocks(self, found: Contraction) -> None:
-        """What is called for a contraction that goes by blocks of rows (contraction_blocks.py)."""
+    def add_blocks(self, found: Contraction, *, is_packed: bool) -> None:
+        """What is called for a contraction that goes by blocks of rows (contraction_blocks.py), with its columns packed or
+        not."""
         rows, lengths, columns = found.known_rows, found.known_segments, _columns(found)
         known = all_known(lengths)
         bytes_ = None if columns is None or known is None else contraction_panels.packed_bytes(self.unit, columns, known)
-        self.add(lengths, None if rows is None else parts_of_rows(rows, bytes_), columns)
+        parts = None if rows is None else contraction_blocks.parts_of_rows(rows, bytes_)
+        self.add(lengths, parts, columns)
+        first = None if parts is None else max(parts, default=0)
+        if not is_packed and contraction_blocks.may_pack_by_tiles(self.unit, found, first, bytes_):
+            self.sizes.add(contraction_panels.packing_tile(self.unit))
 
     def add_rows(self, found: Contraction, rows: Iterable[int] | None) -> None:
         """What is called for a contraction of which so many rows meet all columns at a time, None if that is not known."""
@@ -38,17 +42,17 @@ class NeededTiles:
     def add(self, lengths: Sequence[int | None], rows: Iterable[int] | None, columns: int | None) -> None:
         """What is called for segments of these lengths, for these numbers of rows, and so many columns."""
         unit = self.unit
-        heights = {contraction_panels.height(count) for count in range(1, unit.rows + 1)}
-        if rows is not None:
-            heights = set().union(*(contraction_panels.heights(unit, count) for count in rows))
         rest = None if columns is None else columns % unit.columns
         is_narrow = rest is not None and 0 < rest <= unit.lanes
         vectors = {1} if is_narrow else {2}
         if columns is None or columns > unit.columns:
             vectors.add(2)
         known = all_known(lengths)
-        levels = range(1, len(lengths) + 1) if known is None else [contraction_panels.level(unit, known)]
-        self.sizes |= {TileSize(level, height, count) for level in levels for height in heights for count in vectors}
+        every = {contraction_panels.height(count) for count in range(1, unit.rows + 1)}
+        for count in [None] if rows is None else rows:
+            heights = every if count is None else contraction_panels.heights(unit, count)
+            levels = range(1, len(lengths) + 1) if known is None else contraction_panels.levels(unit, known, count)
+            self.sizes |= {TileSize(level, height, number) for level in levels for height in heights for number in vectors}
 
 
 def _columns(found: Contraction) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, column_masks
+from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, bytes_behind, column_masks
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _UNROLLED = 4
@@ -21,30 +21,38 @@ _AHEAD = 12
 """Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
 _AHEAD_OF_ONE_ROW = 40
 """The same for a tile of one row, which meets each packed column once: they come from farther away."""
+_AHEAD_OF_PACKING = 24
+"""The same for columns that lie apart, maybe in memory: no processor knows by itself where the next ones are."""
 
 
 class TileSize(NamedTuple):
-    """How many nested segments (at least 1), rows, and vectors of columns (2 or 1) a tile has."""
+    """How many nested segments (at least 1), rows, and vectors of columns (2 or 1) a tile has.
+
+    One that ``packs`` reads its columns from where they lie apart and writes them side by side, for those that follow.
+    """
 
     segments: int
     rows: int
     halves: int
+    packs: bool = False
 
     @property
     def name(self) -> str:
         """The function."""
-        return f"o2m_tile_f32_{self.segments}_{self.rows}" + ("" if self.halves == 2 else "_narrow")
+        kind = "_packing" if self.packs else "" if self.halves == 2 else "_narrow"
+        return f"o2m_tile_f32_{self.segments}_{self.rows}{kind}"
 
 
-def tile_types(segments: int) -> list[str]:
+def tile_types(segments: int, *, packs: bool = False) -> list[str]:
     """The types of a tile's arguments.
 
     The left operand; the table of its rows, from the tile's first (each the byte offset of a row of the left operand, and
     of one of the result); the packed columns; the result at the first column; the columns that this tile is to ask for on
     behalf of the tiles of the next panel; how many columns there are to store; whether to add to what the result holds. Then
-    for each segment its count and, but for the innermost, its step in bytes in the left operand.
+    for each segment its count and, but for the innermost, its step in bytes in the left operand. One that ``packs`` is told
+    where the columns lie and how many bytes apart they do from one step along the sum to the next; all of them are stored.
     """
-    return ["!llvm.ptr"] * 5 + ["i64", "i1"] + ["i64"] * (2 * segments - 1)
+    return ["!llvm.ptr"] * 5 + ["i64", "i1"] + ["i64"] * (2 * segments - 1) + (["!llvm.ptr", "i64"] if packs else [])
 
 
 def tile(unit: VectorUnit, size: TileSize) -> str:
@@ -54,7 +62,7 @@ def tile(unit: VectorUnit, size: TileSize) -> str:
 
 class _Tile:
     def __init__(self, unit: VectorUnit, size: TileSize) -> None:
-        self.unit, self.name = unit, size.name
+        self.unit, self.name, self.packs = unit, size.name, size.packs
         self.segments, self.rows, self.halves = size.segments, size.rows, range(size.halves)
         self.vector = f"vector<{unit.lanes}xf32>"
         self.mask = f"vector<{unit.lanes}xi1>"
@@ -67,7 +75,8 @@ class _Tile:
     def text(self) -> str:
         counts = [f"%n{i}: i64" + (f", %s{i}: i64" if i < self.segments - 1 else "") for i in range(self.segments)]
         pointers = [f"%{name}: !llvm.ptr" for name in ("a", "rows", "b", "c", "next")]
-        head = [*pointers, "%columns: i64", "%add: i1", *counts]
+        source = ["%source: !llvm.ptr", "%apart: i64"] if self.packs else []
+        head = [*pointers, "%columns: i64", "%add: i1", *counts, *source]
         self.emit(f"func.func private @{self.name}({', '.join(head)}) {{")
         self.emit("%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64")
         self.emit(f"%zero = arith.constant dense<0.0> : {self.vector}")
@@ -156,8 +165,20 @@ class _Tile:
             "%next_here = llvm.getelementptr %next[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             f"%line = arith.constant {self.unit.columns * 4 // TILES_THAT_ASK} : i64",
         )
-        sums = self._steps("u", "%none", "%whole", "%by", _UNROLLED, rows, sums, b)
-        sums = self._steps("v", "%whole", count, "%one", 1, rows, sums, b)
+        if self.packs:
+            self.emit(
+                f"%width_bytes = arith.constant {self.unit.columns * 4} : i64",
+                "%steps_gone = arith.divui %gone, %width_bytes : i64",
+                "%gone_there = arith.muli %steps_gone, %apart : i64",
+                f"%steps_later = arith.constant {_AHEAD_OF_PACKING} : i64",
+                "%later = arith.muli %steps_later, %apart : i64",
+                bytes_behind("%from", "%source", "%gone_there"),
+            )
+        start = "%none"
+        if not self.packs:
+            sums, start = self._steps("u", "%none", "%whole", "%by", _UNROLLED, rows, sums, b), "%whole"
+        # In more than a step LLVM keeps loads and stores in their order, and too much in registers.
+        sums = self._steps("v", start, count, "%one", 1, rows, sums, b)
         self.emit(
             f"%wide = arith.constant {self.unit.columns} : i64",
             f"%passed = arith.muli {count}, %wide : i64",
@@ -177,6 +198,8 @@ class _Tile:
             f"%{tag}far = arith.muli %{tag}k, %{tag}wide : i64",
             f"%{tag}b = llvm.getelementptr {b}[%{tag}far] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
         )
+        if self.packs:
+            self.emit(f"%{tag}there = arith.muli %{tag}k, %apart : i64", bytes_behind(f"%{tag}0from", "%from", f"%{tag}there"))
         for number, row in enumerate(rows):
             self.emit(f"%{tag}a{number} = llvm.getelementptr {row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
         # One row is in the next panel before that could come, and gets it in its order.
@@ -206,19 +229,29 @@ class _Tile:
 
     def _step(self, name: str, tag: str, turn: int, sums: list[str]) -> list[str]:
         lanes, vector = self.unit.lanes, self.vector
-        asked_for = 0 if self.unit.fetches_ahead else len(self.halves) * lanes
+        asked_for = 0 if self.unit.fetches_ahead or self.packs else len(self.halves) * lanes
         for line in range(0, asked_for, _LINE):
             ahead = (turn + (_AHEAD if self.rows > 1 else _AHEAD_OF_ONE_ROW)) * 2 * lanes + line
             self.emit(
                 f"%{name}ahead{line} = llvm.getelementptr %{tag}b[{ahead}] : (!llvm.ptr) -> !llvm.ptr, f32",
                 asked(f"%{name}ahead{line}"),
             )
+        if self.packs:
+            # A vector may lie across lines.
+            self.emit(bytes_behind(f"%{name}later", f"%{name}from", "%later"))
+            for number in [*range(0, len(self.halves) * lanes, _LINE), len(self.halves) * lanes - 1]:
+                there = f"%{name}later{number}"
+                self.emit(f"{there} = llvm.getelementptr %{name}later[{number}] : (!llvm.ptr) -> !llvm.ptr, f32", asked(there))
         for half in self.halves:
             place = turn * 2 * lanes + half * lanes
-            self.emit(
-                f"%{name}q{half} = llvm.getelementptr %{tag}b[{place}] : (!llvm.ptr) -> !llvm.ptr, f32",
-                f"%{name}b{half} = llvm.load %{name}q{half} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
-            )
+            self.emit(f"%{name}q{half} = llvm.getelementptr %{tag}b[{place}] : (!llvm.ptr) -> !llvm.ptr, f32")
+            source = f"%{name}q{half}"
+            if self.packs:
+                source = f"%{name}o{half}"
+                self.emit(f"{source} = llvm.getelementptr %{name}from[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32")
+            self.emit(f"%{name}b{half} = llvm.load {source} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}")
+        if self.packs:
+            self.emit(bytes_behind(f"%{tag}{turn + 1}from", f"%{name}from", "%apart"))
         found = []
         for row in range(self.rows):
             self.emit(
@@ -229,6 +262,9 @@ class _Tile:
             for half in self.halves:
                 found.append(f"%{name}s{row}_{half}")
                 self.emit(f"{found[-1]} = math.fma %{name}w{row}, %{name}b{half}, {sums[len(found) - 1]} : {vector}")
+        if self.packs:
+            for half in self.halves:
+                self.emit(f"llvm.store %{name}b{half}, %{name}q{half} {{alignment = 4 : i64}} : {vector}, !llvm.ptr")
         return found
 
     def _store(self, sums: list[str]) -> None:
