@@ -7,9 +7,10 @@ from onnx import TensorProto, helper, numpy_helper
 from torch_mlir import ir
 
 from onnx2torch_mlir import engine
-from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_match, contraction_tails
+from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_match, contraction_tails, tail_code
 from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.compiler.walks import functions, nested
+from onnx2torch_mlir.engine.options import Options
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
 from tests.engine import programs
@@ -114,6 +115,31 @@ def test_the_buffer_between_is_left_out(name):
     for m in (1, 6, 97, 0, 193):
         x, z = numbers(m, K), numbers(*(m if dim == M else dim for dim in shape))
         np.testing.assert_allclose(code.run([x, z])[0], expected(x @ w, z), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("scalar", ["%y = arith.addf %x0, %x0 : f32", "%y = math.tanh %x0 : f32"])
+@pytest.mark.parametrize("columns", [48, 70, 128])
+def test_a_row_of_a_tail_is_vectors(columns, scalar, monkeypatch):
+    """Of what vectors compute; a loop is left of what they do not."""
+    taken, write = [], tail_code._columns
+
+    def written(*arguments):
+        write(*arguments)
+        block = ir.InsertionPoint.current.block
+        own = [view.operation for view in block.operations]
+        taken.append({operation.name for one in own for operation in (one, *nested(one))})
+
+    monkeypatch.setattr(tail_code, "_columns", written)
+    w = numbers(K, columns)
+    text = constant_product(pointwise([SUM], scalar), FLAT, columns)
+    program = lowered(text, [(F, X)], [(F, (M, columns))], [(w, F, w.shape)])
+    (result,) = engine.compile(program).run([x := numbers(37, K)])
+    np.testing.assert_allclose(result, np.tanh(x @ w) if "tanh" in scalar else 2 * (x @ w), rtol=1e-5, atol=1e-5)
+    build(program.bytecode, Options(inputs=1, disabled=frozenset({"vector_math"})))
+    assert taken
+    for names in taken:
+        assert ("linalg.generic" in names) == ("tanh" in scalar)
+        assert bool(names & {"vector.store", "vector.maskedstore"}) == ("tanh" not in scalar)
 
 
 def test_another_type_and_the_sums_twice():

@@ -13,9 +13,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, vector
 
 from onnx2torch_mlir.engine.compiler.extents import index
-from onnx2torch_mlir.engine.compiler.nests import Nest
 from onnx2torch_mlir.engine.compiler.scalar_code import constant
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.compiler.walks import copied, is_memref
+
+_REGISTERS_OF_A_VECTOR = 8
+"""What a body holds of one: as many vectors take turns as there are registers for."""
 
 Values: TypeAlias = tuple[ir.Value, ...]
 """What a turn has of one thing: a number, or some vectors."""
@@ -81,6 +84,11 @@ class One:
     def kept(self, after: Values, before: Values) -> Values:
         """See `Lanes`."""
         return after
+
+
+def vectors_at_once(unit: VectorUnit) -> int:
+    """How many vectors take turns."""
+    return max(unit.registers // _REGISTERS_OF_A_VECTOR, 1)
 
 
 class Vectors:
@@ -181,9 +189,9 @@ def part_of(whole: ir.Value, lanes: range) -> ir.Value:
     ).results[0]
 
 
-def is_by_lanes(nest: Nest) -> bool:
-    """Whether each operation of the body does the same to vectors as to their elements."""
-    block = nest.operation.regions[0].blocks[0]
+def is_by_lanes(generic: ir.Operation) -> bool:
+    """Whether each operation of a nest's body does the same to vectors as to their elements."""
+    block = generic.regions[0].blocks[0]
     operations = [view.operation for view in block.operations][:-1]
     values = [*block.arguments, *(value for operation in operations for value in (*operation.operands, *operation.results))]
     types = (value.type for value in values)

@@ -10,13 +10,19 @@ from torch_mlir.dialects import affine, arith, scf
 
 from onnx2torch_mlir.engine.compiler.extents import Length, index
 from onnx2torch_mlir.engine.compiler.nests import Place, uses
-from onnx2torch_mlir.engine.compiler.row_lanes import Lanes, One, Position, Values, Vectors, is_by_lanes, is_dense
+from onnx2torch_mlir.engine.compiler.row_lanes import (
+    Lanes,
+    One,
+    Position,
+    Values,
+    Vectors,
+    is_by_lanes,
+    is_dense,
+    vectors_at_once,
+)
 from onnx2torch_mlir.engine.compiler.row_passes import Element, Pass, Step
 from onnx2torch_mlir.engine.compiler.row_sums import Numbers, Sum, sums_of, together, total
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-
-_REGISTERS_OF_A_VECTOR = 8
-"""What a body holds of one: as many vectors take turns as there are registers for."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ class Loops:
 
     def _by_vectors(self, one: Pass, here: list[ir.Value], sums: list[Sum], initial: list[Numbers]) -> list[Numbers]:
         """Several vectors at once as long as they are full, then one by one."""
-        lanes, count = self._unit.lanes, max(self._unit.registers // _REGISTERS_OF_A_VECTOR, 1)
+        lanes, count = self._unit.lanes, vectors_at_once(self._unit)
         single, far = Vectors(lanes, 1), lanes * count
         length, combining = one.lengths[-1], [each.combining for each in sums if each.combining is not None]
         bound = self._lengths[length]
@@ -149,7 +155,7 @@ class Loops:
 
     def _is_by_lanes(self, one: Pass, sums: list[Sum]) -> bool:
         """Whether vectors of neighbours along the innermost loop do what their elements do."""
-        if any(each.combining is None for each in sums) or not all(is_by_lanes(step.nest) for step in one.steps):
+        if any(each.combining is None for each in sums) or not all(is_by_lanes(step.nest.operation) for step in one.steps):
             return False
         length = one.lengths[-1]
         if self._alone and isinstance(length, int) and length < self._unit.lanes and any(each.is_extreme for each in sums):

@@ -12,9 +12,12 @@ from torch_mlir.dialects import arith, scf
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.contraction_tails import Found, spread_of
+from onnx2torch_mlir.engine.compiler.extents import index
 from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes
 from onnx2torch_mlir.engine.compiler.likeness import captured
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp
+from onnx2torch_mlir.engine.compiler.row_lanes import Values, Vectors, is_by_lanes, is_dense, vectors_at_once
+from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import bytes_on, copied, i64, is_memref
 
 
@@ -111,7 +114,7 @@ def _rows(
             if number in ahead:
                 there = _moved(base, ahead[number], operand.element)
                 _ask(there, width * element_bytes(operand.element), writing=number == len(operands) - 1)
-        _columns(nest, here, mapping)
+        _columns(nest, here, mapping, columns)
         scf.YieldOp(after)
 
 
@@ -176,8 +179,10 @@ def _following(rows: _Rows, begin: ir.Value, places: list[ir.Value]) -> list[ir.
     return after
 
 
-def _columns(nest: ir.Operation, operands: list[ir.Value], outside: dict[ir.Value, ir.Value]) -> None:
-    """The nest along one row."""
+def _columns(
+    nest: ir.Operation, operands: list[ir.Value], outside: dict[ir.Value, ir.Value], count: ir.Value | int
+) -> None:
+    """The nest along ``count`` columns of one row."""
     column = ir.AffineExpr.get_dim(0)
     ranks = [ir.MemRefType(value.type).rank if is_memref(value.type) else 0 for value in operands]
     maps = [ir.AffineMapAttr.get(ir.AffineMap.get(1, 0, [column] * rank)) for rank in ranks]
@@ -189,6 +194,49 @@ def _columns(nest: ir.Operation, operands: list[ir.Value], outside: dict[ir.Valu
     with ir.InsertionPoint(target):
         for operation in source.operations:
             copied(operation.operation, mapping)
+    row = generic.operation
+    arrays = [value for value in operands if is_memref(value.type) and ir.MemRefType(value.type).rank]
+    if is_by_lanes(row) and all(map(is_dense, arrays)):
+        with ir.InsertionPoint(row):
+            _on_vectors(row, count)
+        row.erase()
+
+
+def _on_vectors(row: ir.Operation, count: ir.Value | int) -> None:
+    """What a nest along ``count`` columns does, by vectors: LLVM would make none of loops of few turns, now and then.
+
+    The last columns that fill no vector are masked.
+    """
+    unit = of_host()
+    if not isinstance(count, int):
+        bounds = (index(0), arith.IndexCastOp(ir.IndexType.get(), count).result, index(unit.lanes))
+        loop = scf.ForOp(*bounds)
+        with ir.InsertionPoint(loop.body):
+            left = arith.SubIOp(bounds[1], loop.induction_variable).result
+            _turn(row, loop.induction_variable, Vectors(unit.lanes, 1, left))
+            scf.YieldOp([])
+        return
+    full, rest = divmod(count, unit.lanes)
+    for first in range(0, full, vectors_at_once(unit)):
+        _turn(row, index(first * unit.lanes), Vectors(unit.lanes, min(vectors_at_once(unit), full - first)))
+    if rest:
+        _turn(row, index(full * unit.lanes), Vectors(unit.lanes, 1, index(rest)))
+
+
+def _turn(row: ir.Operation, column: ir.Value, lanes: Vectors) -> None:
+    """What the nest does with the columns from ``column`` on that ``lanes`` are."""
+    block = row.regions[0].blocks[0]
+    given: list[Values | None] = []
+    for value, argument in zip(row.operands, block.arguments, strict=True):
+        if not list(argument.uses):
+            given.append(None)
+        elif not is_memref(value.type):
+            given.append(lanes.same(value))
+        else:
+            moves = ir.MemRefType(value.type).rank == 1
+            given.append(lanes.load(value, [column] if moves else [], moves))
+    (result,) = lanes.body(block, given, lambda _: (column, True))
+    lanes.store(result, row.operands[len(row.operands) - 1], [column])
 
 
 def _moved(base: ir.Value, elements: ir.Value, type_: ir.Type) -> ir.Value:
