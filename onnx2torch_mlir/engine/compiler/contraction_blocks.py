@@ -15,6 +15,10 @@ _STEP = 2
 """Blocks of rows are multiples of it, for so are most tiles; it divides the largest."""
 _COLUMNS_THAT_STAY = 512 << 10
 """Bytes of packed columns that stay in the second-level cache while one block of rows after the other meets them."""
+_FEW = 32
+"""Blocks of which each is halved, for threads to have about as much to do: of three, one of two would do twice the other's."""
+_LONG = 16 << 10
+"""Bytes of a packed panel from which on that pays."""
 _COLUMNS_AT_ONCE = 1 << 20
 """Bytes of columns that a thread packs before they meet all rows."""
 
@@ -77,7 +81,8 @@ class Blocks:
         return [*lines, product("far", ["%panel", *(f"%kn{i}" for i in range(self.kind.segments))])]
 
     def count(self) -> list[str]:
-        """``%blocks``, ``%high`` by ``%wide``: into which the result of one batch falls; ``%block_rows``, as even as they are.
+        """``%blocks``, ``%high`` by ``%wide``: into which the result of one batch falls; ``%block_rows``, as even as they are,
+        and ``%panels_in`` one of ``%block_columns``.
 
         ``%by_rows``: whether blocks of the same rows follow each other, or those of the same columns. By rows the result is
         written along its rows; else it is the packed columns that stay in the second-level cache.
@@ -98,8 +103,18 @@ class Blocks:
             f"%row_step = arith.constant {_STEP} : i64",
             "%steps_each = arith.ceildivsi %rows_each, %row_step : i64",
             "%block_rows = arith.muli %steps_each, %row_step : i64",
-            f"%block_columns = arith.constant {BLOCK_COLUMNS} : i64",
             "%high = arith.ceildivsi %ms, %block_rows : i64",
+            f"%most_columns = arith.constant {BLOCK_COLUMNS} : i64",
+            "%widest = arith.ceildivsi %n, %most_columns : i64",
+            "%fewest = arith.muli %high, %widest : i64",
+            f"%few_blocks = arith.constant {_FEW} : i64",
+            "%are_few = arith.cmpi slt, %fewest, %few_blocks : i64",
+            f"%long = arith.constant {_LONG} : i64",
+            "%are_long = arith.cmpi sge, %far, %long : i64",
+            "%halved = arith.andi %are_few, %are_long : i1",
+            f"%half_of_columns = arith.constant {BLOCK_COLUMNS // 2} : i64",
+            "%block_columns = arith.select %halved, %half_of_columns, %most_columns : i64",
+            "%panels_in = arith.divui %block_columns, %width : i64",
             "%wide = arith.ceildivsi %n, %block_columns : i64",
             "%blocks = arith.muli %high, %wide : i64",
         ]
@@ -123,7 +138,6 @@ class Blocks:
             *tail_text.follows(),
             *tail_text.steps(self.kind.rows),
             *self.count(),
-            f"%panels_in = arith.constant {BLOCK_COLUMNS // self.unit.columns} : i64",
             "%step = arith.muli %far, %panels_in : i64",
             "%inner_count = arith.select %by_rows, %wide, %high : i64",
             "%before = arith.muli %batch, %ms : i64",
@@ -237,14 +251,13 @@ class Blocks:
 
     def columns_at_once(self) -> list[str]:
         """``%at_once``: how many blocks of columns a thread packs at a time; ``%room_of_one``: their bytes."""
-        panels = BLOCK_COLUMNS // self.unit.columns
         return [
-            f"%panels_in = arith.constant {panels} : i64",
             "%block_of_columns = arith.muli %far, %panels_in : i64",
             "%some_bytes = arith.maxsi %block_of_columns, %one : i64",
             f"%bytes_at_once = arith.constant {_COLUMNS_AT_ONCE} : i64",
             "%fitting = arith.divui %bytes_at_once, %some_bytes : i64",
-            f"%most_at_once = arith.constant {max(column_packing.RUN // panels, 1)} : i64",
+            f"%run_of_panels = arith.constant {column_packing.RUN} : i64",
+            "%most_at_once = arith.divui %run_of_panels, %panels_in : i64",
             "%few = arith.minsi %fitting, %most_at_once : i64",
             "%at_once = arith.maxsi %few, %one : i64",
             "%room_of_one = arith.muli %block_of_columns, %at_once : i64",

@@ -227,7 +227,7 @@ def _widths(found: Contraction, *, codes: bool) -> list[int]:
     """Numbers of columns that the tail meets most often."""
     unit = of_host()
     if codes:
-        return [BLOCK_COLUMNS]
+        return [BLOCK_COLUMNS, BLOCK_COLUMNS // 2]
     count = found.fixed_length(found.column) if found.column is not None else None
     return [unit.columns, *([unit.lanes] if count is not None and count % unit.columns == unit.lanes else [])]
 
