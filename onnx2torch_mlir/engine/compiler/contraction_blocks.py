@@ -18,7 +18,7 @@ _COLUMNS_THAT_STAY = 512 << 10
 _FEW = 32
 """Blocks of which each is halved, for threads to have about as much to do: of three, one of two would do twice the other's."""
 _LONG = 16 << 10
-"""Bytes of a packed panel from which on that pays."""
+"""Bytes of a packed panel from which on that pays, for more rows than a tile has."""
 _COLUMNS_AT_ONCE = 1 << 20
 """Bytes of columns that a thread packs before they meet all rows."""
 
@@ -111,7 +111,10 @@ class Blocks:
             "%are_few = arith.cmpi slt, %fewest, %few_blocks : i64",
             f"%long = arith.constant {_LONG} : i64",
             "%are_long = arith.cmpi sge, %far, %long : i64",
-            "%halved = arith.andi %are_few, %are_long : i1",
+            f"%one_tile = arith.constant {self.unit.rows} : i64",
+            "%are_high = arith.cmpi sgt, %ms, %one_tile : i64",
+            "%pay = arith.andi %are_long, %are_high : i1",
+            "%halved = arith.andi %are_few, %pay : i1",
             f"%half_of_columns = arith.constant {BLOCK_COLUMNS // 2} : i64",
             "%block_columns = arith.select %halved, %half_of_columns, %most_columns : i64",
             "%panels_in = arith.divui %block_columns, %width : i64",
