@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 
 import onnx2torch_mlir as o2m
 from onnx2torch_mlir import engine
-from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_panels
+from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_panels, tile_rows
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit, of_host
@@ -60,6 +60,7 @@ MODELS = {
     "one row": product(1, 70, 40),
     "blocks of rows": product(131, 40, 96),
     "more columns than stay": product(101, 300, 600),
+    "few long blocks": product(49, 1200, 192),
     "columns packed by tiles": product(100, 300, 600, constant=False),
     "columns packed by tiles in parts": product(64, 2600, 70, constant=False),
     "columns packed before low tiles": product(9, 300, 600, constant=False),
@@ -141,7 +142,7 @@ def test_tiles_that_nobody_calls_are_not_made(monkeypatch):
     compiled(product(24 * of_host().rows, 30, 4 * of_host().columns), 1)
     assert sizes.pop() == {TileSize(1, of_host().rows, 2)}
     compiled(product("n", 30, 4 * of_host().columns), 1)
-    assert sizes.pop() == {TileSize(1, contraction_panels.height(rows), 2) for rows in range(1, of_host().rows + 1)}
+    assert sizes.pop() == {TileSize(1, tile_rows.height(rows), 2) for rows in range(1, of_host().rows + 1)}
 
 
 def packing(sizes):
@@ -182,13 +183,13 @@ def test_even_parts(most):
         while left:
             parts.append(min(left, -(-count // -(-count // most))))
             left -= parts[-1]
-        assert contraction_panels.even_parts(count, most) == set(parts)
+        assert tile_rows.even_parts(count, most) == set(parts)
 
 
 @pytest.mark.parametrize("most", [24, 96])
 def test_even_parts_of_even_numbers(most):
     for count in range(1, 200):
-        parts = contraction_panels.even_parts(count, most, 2)
+        parts = tile_rows.even_parts(count, most, 2)
         each, last = max(parts), min(parts)
         assert each <= most and (count - last) % each == 0
         assert each % 2 == 0 or parts == {count}
@@ -199,7 +200,7 @@ def test_heights_do_all_rows_and_hardly_more(unit):
     """As `contraction_panels.tile_loop` goes: what is over is one row at most."""
     for rows in range(1, 200):
         tiles = -(-rows // unit.rows)
-        found = contraction_panels.heights(unit, rows)
+        found = tile_rows.heights(unit, rows)
         assert max(found) <= unit.rows and all(height <= 4 or height % 2 == 0 for height in found)
         assert max(found) - min(found) <= 3
         assert tiles * min(found) <= rows + 1 and rows <= tiles * max(found)

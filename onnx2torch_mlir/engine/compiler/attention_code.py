@@ -14,7 +14,6 @@ from torch_mlir.dialects import arith, func, memref, scf
 from onnx2torch_mlir.engine.compiler import column_packing, profiling, threads
 from onnx2torch_mlir.engine.compiler.attention import FEWEST_ROWS, Found
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
-from onnx2torch_mlir.engine.compiler.contraction_panels import even_parts
 from onnx2torch_mlir.engine.compiler.contraction_rows import MOST_ROWS, RowsKind
 from onnx2torch_mlir.engine.compiler.extents import index
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
@@ -23,6 +22,7 @@ from onnx2torch_mlir.engine.compiler.parallel_loops import parallel, thread_coun
 from onnx2torch_mlir.engine.compiler.repeated_code import RepeatedCode, alike
 from onnx2torch_mlir.engine.compiler.row_code import Writer, row_of, settle
 from onnx2torch_mlir.engine.compiler.scalar_code import Scalar, constant, emit
+from onnx2torch_mlir.engine.compiler.tile_rows import even_parts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.compiler.walks import bytes_on
 

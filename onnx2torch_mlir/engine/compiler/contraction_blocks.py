@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import coded_columns, column_packing, contraction_panels, row_tables, tail_text, threads
+from onnx2torch_mlir.engine.compiler import (
+    coded_columns,
+    column_packing,
+    contraction_panels,
+    row_tables,
+    tail_text,
+    threads,
+    tile_rows,
+)
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, FLAT_BLOCK_ROWS, Kind
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
-from onnx2torch_mlir.engine.compiler.contraction_panels import even_parts
+from onnx2torch_mlir.engine.compiler.tile_rows import even_parts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
@@ -35,7 +43,7 @@ def may_pack_by_tiles(unit: VectorUnit, found: Contraction, first: int | None, p
     columns, where these are known; see `Blocks.columns`."""
     if found.column is None or len(found.segments) != 1 or found.operands[found.right].step(found.column) not in (None, 1):
         return False
-    if first is not None and unit.rows not in contraction_panels.heights(unit, first):
+    if first is not None and unit.rows not in tile_rows.heights(unit, first):
         return False
     return packed_bytes is None or packed_bytes > _COLUMNS_THAT_STAY
 
@@ -178,7 +186,8 @@ class Blocks:
         return "\n".join(lines)
 
     def columns(self, name: str, blocks: str) -> str:
-        """Blocks ``begin`` to ``end`` of columns of one batch: some are packed, then meet all rows while in the cache."""
+        """Blocks ``begin`` to ``end`` of columns of one batch: some are packed, then meet all rows while in the cache; or the
+        first tile that meets them packs them."""
         given = ["%there", "%b", "%far", *(f"%{name}" for name in self.column_sizes), "%from", "%last", "%worker"]
         moved = {"%b": "%there"}
         start = ["%from = arith.addi %first, %none : i64"]
@@ -238,7 +247,7 @@ class Blocks:
             "%dense = arith.cmpi eq, %nb, %bytes : i64",
             "%m = arith.minsi %ms, %block_rows : i64",
             "%two = arith.constant 2 : i64",
-            *contraction_panels.shares(self.unit),
+            *tile_rows.shares(self.unit),
             "%has_more = arith.cmpi sgt, %shares#1, %none : i64",
             "%one_more = arith.extui %has_more : i1 to i64",
             "%pairs_of_first = arith.addi %shares#0, %one_more : i64",

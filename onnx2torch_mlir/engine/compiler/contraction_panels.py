@@ -8,14 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from onnx2torch_mlir.engine.compiler import tail_text
+from onnx2torch_mlir.engine.compiler import tail_text, tile_rows
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, declared, product, words
 from onnx2torch_mlir.engine.compiler.register_tile import TILES_THAT_ASK, TileSize, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
-_ODD = 4
-"""Up to so many rows a tile for each number of them pays."""
 _STAYS = 160 << 10
 """Bytes of packed columns that stay in the second-level cache beside the rows that meet them."""
 
@@ -33,35 +31,6 @@ WITHOUT_TAIL = PACKED | {
     **{name: "%no_tail" for name, _ in tail_text.ARGUMENTS},
 }
 """What `call` moves where nothing follows: to false, 0 and a null pointer."""
-
-
-def even_parts(count: int, most: int, step: int = 1) -> set[int]:
-    """How many are in each part, if so many fall into parts of at most ``most``: all the same multiple of ``step``, but for the
-    last."""
-    if not count:
-        return set()
-    even = -(-count // -(-count // most))
-    even += -even % step
-    if even >= count:
-        return {count}
-    return {even, count - (-(-count // even) - 1) * even}
-
-
-def height(rows: int) -> int:
-    """How many rows the tile has that does so many: odd numbers of more than a few have none of their own, and do the last row
-    twice (row_tables.py). LLVM compiles half as many tiles."""
-    return rows if rows <= _ODD else rows + rows % 2
-
-
-def heights(unit: VectorUnit, rows: int) -> set[int]:
-    """How many rows the tiles have into which so many fall; see `tile_loop`."""
-    if not rows:
-        return set()
-    pairs, tiles = -(-rows // 2), -(-rows // unit.rows)
-    each, more = divmod(pairs, tiles)
-    sizes = [2 * (each + 1)] * more + [2 * each] * (tiles - more)
-    sizes[-1] = height(sizes[-1] - rows % 2)
-    return set(sizes)
 
 
 def packed_bytes(unit: VectorUnit, columns: int, lengths: Sequence[int]) -> int:
@@ -137,7 +106,7 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         "%at_once = arith.andi %last, %begins : i1",
         "%first_place = llvm.getelementptr %table[1] : (!llvm.ptr) -> !llvm.ptr, i64",
         "%first_offset = llvm.load %first_place : !llvm.ptr -> i64",
-        *shares(unit),
+        *tile_rows.shares(unit),
         "%end = scf.for %tile = %none to %tiles step %one iter_args(%i = %none) -> (i64) : i64 {",
         "%has_more = arith.cmpi slt, %tile, %shares#1 : i64",
         "%one_more = arith.addi %shares#0, %one : i64",
@@ -156,7 +125,7 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         "%less = arith.subi %first_offset, %offset : i64",
         "%moved = arith.select %at_once, %less, %none : i64",
         bytes_behind("%here", "%c", "%moved"),
-        *_height("rows_of_tile", "%count"),
+        *tile_rows.height_of("rows_of_tile", "%count"),
         "%which = arith.index_cast %rows_of_tile : i64 to index",
     ]
     wide, narrow = ({size.rows: size for size in tiles if size.halves == halves and not size.packs} for halves in (2, 1))
@@ -180,40 +149,6 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         "}",
     ]
     return "\n".join([*lines, "%after = arith.addi %i, %even : i64", "scf.yield %after : i64", "}", "return", "}"])
-
-
-def shares(unit: VectorUnit) -> list[str]:
-    """``%tiles`` that ``%m`` rows make; ``%shares``, how many pairs of rows each has, and how many have one more, the first."""
-    return [
-        f"%height = arith.constant {unit.rows} : i64",
-        # A tile of few rows takes longer than its share, for it waits for its sums: all are of about as many.
-        "%tiles = arith.ceildivsi %m, %height : i64",
-        "%tiles_or_one = arith.maxsi %tiles, %one : i64",
-        "%pairs = arith.ceildivsi %m, %two : i64",
-        # To divide takes as long as a step of a tile, and most often there are one or two.
-        "%several = arith.cmpi sgt, %tiles_or_one, %two : i64",
-        "%shares:2 = scf.if %several -> (i64, i64) {",
-        "%quotient = arith.divui %pairs, %tiles_or_one : i64",
-        "%remainder = arith.remui %pairs, %tiles_or_one : i64",
-        "scf.yield %quotient, %remainder : i64, i64",
-        "} else {",
-        "%second = arith.subi %tiles_or_one, %one : i64",
-        "%half = arith.shrui %pairs, %second : i64",
-        "%other = arith.andi %pairs, %second : i64",
-        "scf.yield %half, %other : i64, i64",
-        "}",
-    ]
-
-
-def _height(name: str, rows: str) -> list[str]:
-    """``%name``: `height` of so many rows."""
-    return [
-        f"%{name}_few = arith.constant {_ODD} : i64",
-        f"%{name}_more = arith.cmpi sgt, {rows}, %{name}_few : i64",
-        f"%{name}_odd = arith.andi {rows}, %one : i64",
-        f"%{name}_next = arith.addi {rows}, %{name}_odd : i64",
-        f"%{name} = arith.select %{name}_more, %{name}_next, {rows} : i64",
-    ]
 
 
 def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from onnx2torch_mlir.engine.compiler import contraction_blocks, contraction_panels
+from onnx2torch_mlir.engine.compiler import contraction_blocks, contraction_panels, tile_rows
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -48,9 +48,9 @@ class NeededTiles:
         if columns is None or columns > unit.columns:
             vectors.add(2)
         known = all_known(lengths)
-        every = {contraction_panels.height(count) for count in range(1, unit.rows + 1)}
+        every = {tile_rows.height(count) for count in range(1, unit.rows + 1)}
         for count in [None] if rows is None else rows:
-            heights = every if count is None else contraction_panels.heights(unit, count)
+            heights = every if count is None else tile_rows.heights(unit, count)
             levels = range(1, len(lengths) + 1) if known is None else contraction_panels.levels(unit, known, count)
             self.sizes |= {TileSize(level, height, number) for level in levels for height in heights for number in vectors}
 

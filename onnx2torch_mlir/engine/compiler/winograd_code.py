@@ -9,7 +9,7 @@ Tiles go in blocks, so that all of this stays in the second-level cache; where t
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import contraction_panels, row_tables, tail_text, threads, winograd_transforms
+from onnx2torch_mlir.engine.compiler import contraction_panels, row_tables, tail_text, threads, tile_rows, winograd_transforms
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -44,7 +44,7 @@ def functions(unit: VectorUnit) -> str:
 
 def tiles_of_blocks(images: int, height: int, width: int) -> set[int]:
     """How many tiles the blocks have into which images of results fall; see `_entry`."""
-    return contraction_panels.even_parts(images * -(-height // 2) * -(-width // 2), _MOST_TILES)
+    return tile_rows.even_parts(images * -(-height // 2) * -(-width // 2), _MOST_TILES)
 
 
 def _entry() -> str:
