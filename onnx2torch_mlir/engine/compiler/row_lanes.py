@@ -6,7 +6,8 @@ Those of a rest, which fills no vector, are masked: lanes beyond the row are nei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from torch_mlir import ir
@@ -124,13 +125,19 @@ class Vectors:
         """See `Lanes`."""
         return (self._splat(value),) * self._count
 
-    def body(self, block: ir.Block, given: Sequence[Values | None], position: Position) -> list[Values]:
-        """See `Lanes`; the body `is_by_lanes`."""
+    def body(
+        self,
+        block: ir.Block,
+        given: Sequence[Values | None],
+        position: Position,
+        outside: Mapping[ir.Value, ir.Value] = MappingProxyType({}),
+    ) -> list[Values]:
+        """See `Lanes`; the body `is_by_lanes`. ``outside``: what stands for values that are not of the block."""
         mapping = {argument: values for argument, values in zip(block.arguments, given, strict=True) if values is not None}
 
         def values_of(value: ir.Value) -> Values:
             if value not in mapping:
-                mapping[value] = self.same(value)
+                mapping[value] = self.same(outside.get(value, value))
             return mapping[value]
 
         operations = [operation.operation for operation in block.operations]

@@ -183,6 +183,10 @@ def _columns(
     nest: ir.Operation, operands: list[ir.Value], outside: dict[ir.Value, ir.Value], count: ir.Value | int
 ) -> None:
     """The nest along ``count`` columns of one row."""
+    arrays = [value for value in operands if is_memref(value.type) and ir.MemRefType(value.type).rank]
+    if is_by_lanes(nest) and all(map(is_dense, arrays)):
+        _on_vectors(nest, operands, outside, count)
+        return
     column = ir.AffineExpr.get_dim(0)
     ranks = [ir.MemRefType(value.type).rank if is_memref(value.type) else 0 for value in operands]
     maps = [ir.AffineMapAttr.get(ir.AffineMap.get(1, 0, [column] * rank)) for rank in ranks]
@@ -194,49 +198,41 @@ def _columns(
     with ir.InsertionPoint(target):
         for operation in source.operations:
             copied(operation.operation, mapping)
-    row = generic.operation
-    arrays = [value for value in operands if is_memref(value.type) and ir.MemRefType(value.type).rank]
-    if is_by_lanes(row) and all(map(is_dense, arrays)):
-        with ir.InsertionPoint(row):
-            _on_vectors(row, count)
-        row.erase()
 
 
-def _on_vectors(row: ir.Operation, count: ir.Value | int) -> None:
-    """What a nest along ``count`` columns does, by vectors: LLVM would make none of loops of few turns, now and then.
-
-    The last columns that fill no vector are masked.
-    """
+def _on_vectors(
+    nest: ir.Operation, operands: list[ir.Value], outside: dict[ir.Value, ir.Value], count: ir.Value | int
+) -> None:
+    """The same by vectors: of loops of few turns LLVM makes none, now and then. Columns that fill no vector are masked."""
     unit = of_host()
+
+    def turn(column: ir.Value, lanes: Vectors) -> None:
+        block = nest.regions[0].blocks[0]
+        given: list[Values | None] = []
+        for value, argument in zip(operands, block.arguments, strict=True):
+            if not list(argument.uses):
+                given.append(None)
+            elif not is_memref(value.type):
+                given.append(lanes.same(value))
+            else:
+                moves = ir.MemRefType(value.type).rank == 1
+                given.append(lanes.load(value, [column] if moves else [], moves))
+        (result,) = lanes.body(block, given, lambda _: (column, True), outside)
+        lanes.store(result, operands[-1], [column])
+
     if not isinstance(count, int):
         bounds = (index(0), arith.IndexCastOp(ir.IndexType.get(), count).result, index(unit.lanes))
         loop = scf.ForOp(*bounds)
         with ir.InsertionPoint(loop.body):
             left = arith.SubIOp(bounds[1], loop.induction_variable).result
-            _turn(row, loop.induction_variable, Vectors(unit.lanes, 1, left))
+            turn(loop.induction_variable, Vectors(unit.lanes, 1, left))
             scf.YieldOp([])
         return
     full, rest = divmod(count, unit.lanes)
     for first in range(0, full, vectors_at_once(unit)):
-        _turn(row, index(first * unit.lanes), Vectors(unit.lanes, min(vectors_at_once(unit), full - first)))
+        turn(index(first * unit.lanes), Vectors(unit.lanes, min(vectors_at_once(unit), full - first)))
     if rest:
-        _turn(row, index(full * unit.lanes), Vectors(unit.lanes, 1, index(rest)))
-
-
-def _turn(row: ir.Operation, column: ir.Value, lanes: Vectors) -> None:
-    """What the nest does with the columns from ``column`` on that ``lanes`` are."""
-    block = row.regions[0].blocks[0]
-    given: list[Values | None] = []
-    for value, argument in zip(row.operands, block.arguments, strict=True):
-        if not list(argument.uses):
-            given.append(None)
-        elif not is_memref(value.type):
-            given.append(lanes.same(value))
-        else:
-            moves = ir.MemRefType(value.type).rank == 1
-            given.append(lanes.load(value, [column] if moves else [], moves))
-    (result,) = lanes.body(block, given, lambda _: (column, True))
-    lanes.store(result, row.operands[len(row.operands) - 1], [column])
+        turn(index(full * unit.lanes), Vectors(unit.lanes, 1, index(rest)))
 
 
 def _moved(base: ir.Value, elements: ir.Value, type_: ir.Type) -> ir.Value:
