@@ -16,7 +16,7 @@ from onnx2torch_mlir.engine.layout import Packing
 _WINDOW = 3
 _LEAST_CHANNELS = 32
 """Of the image and of the result: with fewer the additions cost more than the products that are saved."""
-_LEAST_PIXELS = 100
+_LEAST_PIXELS = 40
 """Of all images: with fewer it takes longer to read the weights, of which there are 16 for 9, than to multiply them."""
 
 
