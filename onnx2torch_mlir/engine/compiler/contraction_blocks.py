@@ -188,13 +188,14 @@ class Blocks:
     def columns(self, name: str, blocks: str) -> str:
         """Blocks ``begin`` to ``end`` of columns of one batch: some are packed, then meet all rows while in the cache; or the
         first tile that meets them packs them."""
-        given = ["%there", "%b", "%far", *(f"%{name}" for name in self.column_sizes), "%from", "%last", "%worker"]
         moved = {"%b": "%there"}
-        start = ["%from = arith.addi %first, %none : i64"]
+        step, begin, start = "%at_once", "%first", list[str]()
         if self.sources:
+            step, begin = "%step", "%from"
             moved |= {"%fresh": "%packs", "%source": "%b", "%apart": "%rb0", "%back": "%back_here"}
             # What is left of a panel at the end is packed before.
             start = ["%whole = arith.minsi %full, %last : i64", "%from = arith.select %packs, %whole, %first : i64"]
+        given = ["%there", "%b", "%far", *(f"%{name}" for name in self.column_sizes), begin, "%last", "%worker"]
         types = ["!llvm.ptr", "!llvm.ptr", *["i64"] * (len(given) - 2)]
         return "\n".join(
             [
@@ -206,8 +207,8 @@ class Blocks:
                 *self._first_tile_packs(),
                 "%mine = arith.muli %worker, %room_of_one : i64",
                 "%own = llvm.getelementptr %packed[%mine] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-                "scf.for %j = %begin to %end step %step : i64 {",
-                "%next = arith.addi %j, %step : i64",
+                f"scf.for %j = %begin to %end step {step} : i64 {{",
+                f"%next = arith.addi %j, {step} : i64",
                 "%after = arith.minsi %next, %end : i64",
                 "%first = arith.muli %j, %panels_in : i64",
                 "%behind = arith.muli %after, %panels_in : i64",
@@ -241,19 +242,13 @@ class Blocks:
         """``%packs``: whether the first tile packs columns as it reads them, for they are dense and it has as many rows as any;
         ``%step``: how many blocks of columns then are in the cache at a time, and ``%full``, panels."""
         if not self.sources:
-            return ["%step = arith.addi %at_once, %none : i64"]
+            return []
         return [
             f"%bytes = arith.constant {_BYTES} : i64",
             "%dense = arith.cmpi eq, %nb, %bytes : i64",
             "%m = arith.minsi %ms, %block_rows : i64",
-            "%two = arith.constant 2 : i64",
-            *tile_rows.shares(self.unit),
-            "%has_more = arith.cmpi sgt, %shares#1, %none : i64",
-            "%one_more = arith.extui %has_more : i1 to i64",
-            "%pairs_of_first = arith.addi %shares#0, %one_more : i64",
-            f"%most_pairs = arith.constant {self.unit.rows // 2} : i64",
-            "%is_high = arith.cmpi eq, %pairs_of_first, %most_pairs : i64",
-            "%packs = arith.andi %dense, %is_high : i1",
+            *tile_rows.first_is_full(self.unit),
+            "%packs = arith.andi %dense, %is_full : i1",
             "%full = arith.divui %n, %width : i64",
             "%step = arith.select %packs, %one, %at_once : i64",
             # The first rows come first.

@@ -27,7 +27,7 @@ def height(rows: int) -> int:
 
 
 def heights(unit: VectorUnit, rows: int) -> set[int]:
-    """How many rows the tiles have into which so many fall; see `tile_loop`."""
+    """How many rows the tiles have into which so many fall; see `contraction_panels.tile_loop`."""
     if not rows:
         return set()
     pairs, tiles = -(-rows // 2), -(-rows // unit.rows)
@@ -38,7 +38,10 @@ def heights(unit: VectorUnit, rows: int) -> set[int]:
 
 
 def shares(unit: VectorUnit) -> list[str]:
-    """``%tiles`` that ``%m`` rows make; ``%shares``, how many pairs of rows each has, and how many have one more, the first."""
+    """``%tiles`` that ``%m`` rows make; ``%shares``, how many pairs of rows each has, and how many have one more, the first.
+
+    ``%one`` and ``%two`` have to be there.
+    """
     return [
         f"%height = arith.constant {unit.rows} : i64",
         # A tile of few rows takes longer than its share, for it waits for its sums: all are of about as many.
@@ -57,6 +60,23 @@ def shares(unit: VectorUnit) -> list[str]:
         "%other = arith.andi %pairs, %second : i64",
         "scf.yield %half, %other : i64, i64",
         "}",
+    ]
+
+
+def first_is_full(unit: VectorUnit) -> list[str]:
+    """``%is_full``: whether the first of the tiles that ``%m`` rows make, the highest, has as many as a tile can; see `shares`.
+
+    ``%one`` has to be there.
+    """
+    return [
+        f"%height = arith.constant {unit.rows} : i64",
+        "%two = arith.constant 2 : i64",
+        "%tiles = arith.ceildivsi %m, %height : i64",
+        "%tiles_or_one = arith.maxsi %tiles, %one : i64",
+        "%pairs = arith.ceildivsi %m, %two : i64",
+        "%pairs_of_first = arith.ceildivsi %pairs, %tiles_or_one : i64",
+        f"%most_pairs = arith.constant {unit.rows // 2} : i64",
+        "%is_full = arith.cmpi eq, %pairs_of_first, %most_pairs : i64",
     ]
 
 
