@@ -45,6 +45,7 @@ from onnx2torch_mlir.engine.compiler import (
     runtime,
     saturation,
     separate_windows,
+    short_loops,
     single_pixels,
     single_rounding,
     standard_code,
@@ -254,6 +255,7 @@ def _to_loops(
     with passes.findings_of("sharing loops among threads", diagnostics):
         shared = parallel_loops.share(module, outlined)
         long_chains.mark(module, outlined | shared)
+        short_loops.mark(module, outlined | shared)
         aliases |= outlined | shared
     with passes.findings_of("functions of the C library", diagnostics):
         library_math.call(module)

@@ -1,0 +1,52 @@
+"""Innermost loops of a few turns over dense memory are not to be unrolled.
+
+LLVM unrolls a loop of up to some thirty turns before its vectorizer sees it. That then takes the loop around it, whose turns
+lie far apart, and gathers and scatters numbers that lie side by side: a bias that is added to 32 channels of each pixel takes
+five times as long. A loop over strided memory gains by being unrolled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from torch_mlir import ir
+
+from onnx2torch_mlir.engine.compiler.vector_unit import of_host
+from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, nested, symbol
+
+_MOST = 64
+"""Turns from which on LLVM would not unroll a loop."""
+_KEPT = "#llvm.loop_annotation<unroll = <disable = true>>"
+_ACCESSES = {"memref.load": 1, "memref.store": 2}
+"""Which operand of an access is its first index."""
+
+
+def mark(module: ir.Module, kernels: Container[str]) -> None:
+    """Say it of such loops in the functions ``kernels``; the branch that a loop becomes carries what is asked of LLVM."""
+    for function in functions(module):
+        if symbol(function) in kernels:
+            for loop in nested(function):
+                if loop.name == "scf.for" and "loop_annotation" not in loop.attributes and _is_short(loop):
+                    loop.attributes["loop_annotation"] = ir.Attribute.parse(_KEPT, context=module.context)
+
+
+def _is_short(loop: ir.Operation) -> bool:
+    """Whether the loop is inside of another one, has more turns than half a vector and few, and is over dense memory."""
+    first, end, step = (constant_of(value) for value in list(loop.operands)[:3])
+    if first is None or end is None or step != 1 or len(loop.results):
+        return False
+    if not of_host().lanes // 2 < end - first <= _MOST:
+        return False
+    if loop.parent.name not in ("scf.for", "scf.parallel") or any(len(one.regions) for one in nested(loop)):
+        return False
+    turn = loop.regions[0].blocks[0].arguments[0]
+    return all(_is_dense(use.owner.operation, use.operand_number) for use in turn.uses)
+
+
+def _is_dense(user: ir.Operation, position: int) -> bool:
+    """Whether what uses a turn's number, at this operand, reads or writes neighbours in neighbouring turns."""
+    before = _ACCESSES.get(user.name)
+    if before is None or position < before or position != len(user.operands) - 1:
+        return False
+    strides, _ = ir.MemRefType(user.operands[before - 1].type).get_strides_and_offset()
+    return strides[-1] == 1
