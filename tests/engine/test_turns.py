@@ -1,6 +1,7 @@
 """Copies between arrays that are dense along different axes: squares and what is left of them, of all sizes and widths."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ import onnx2torch_mlir as o2m
 pytest.importorskip("torch_mlir")
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler import turns
+from onnx2torch_mlir.engine import objects
+from onnx2torch_mlir.engine.compiler import turns, woven_lines
 from onnx2torch_mlir.engine.compiler.code_text import turned
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
+from onnx2torch_mlir.engine.compiler.walks import functions, symbol
 
 LANES = of_host().lanes
 CASES = {
@@ -26,7 +29,19 @@ CASES = {
     "channels first": ([0, 3, 1, 2], (2, 9, 31, 17)),
     "turned around": ([2, 1, 0], (LANES + 3, 5, LANES + 2)),
     "nothing": ([1, 0], (0, 9)),
+    "woven": ([0, 2, 1], (3, 2, 3 * LANES + 5)),
+    "woven, whole vectors": ([1, 0], (3, 4 * LANES)),
+    "woven, not a vector": ([1, 0], (5, LANES - 1)),
+    "woven, long": ([1, 0], (7, 40 * LANES + 1)),
+    "taken apart": ([0, 2, 1], (3, 3 * LANES + 5, 2)),
+    "taken apart, whole vectors": ([1, 0], (4 * LANES, 3)),
+    "taken apart, not a vector": ([1, 0], (LANES - 1, 5)),
+    "taken apart, long": ([1, 0], (40 * LANES + 1, 7)),
+    "colours last": ([0, 2, 3, 1], (2, 3, 9, LANES + 3)),
+    "colours first": ([0, 3, 1, 2], (2, 9, LANES + 3, 3)),
+    "twice the size": ([0, 1, 3, 2], (2, 3, 2, 2 * LANES)),
 }
+FEW = 8
 TYPES = {
     name: np.dtype("bool" if name == "bool" else {"float": "f4", "double": "f8"}.get(name, name))
     for name in ("float", "int32", "int64", "double", "float16", "uint16", "int8", "bool", "complex64", "complex128")
@@ -34,15 +49,16 @@ TYPES = {
 
 
 @pytest.mark.parametrize("type_", TYPES)
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("known", ["all", "none", "few"])
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_turned(name, known, type_, threads):
     order, shape = CASES[name]
     x = np.random.default_rng(0).permutation(np.prod(shape)).reshape(shape)
     x = (x % 3 == 0 if type_ == "bool" else x).astype(TYPES[type_])
-    before, after = (",".join(f"{letter}{i}" for i in range(x.ndim)) for letter in "dr")
-    given = ",".join(map(str, shape)) if known else before
+    after = ",".join(f"r{i}" for i in range(x.ndim))
+    is_known = {"all": lambda size: True, "none": lambda size: False, "few": lambda size: 0 < size < FEW}[known]
+    given = ",".join(str(size) if is_known(size) else f"b{axis}" for axis, size in enumerate(shape))
     text = f"g ({type_}[{given}] x) => ({type_}[{after}] y) {{ y = Transpose <perm = {order}> (x) }}"
     model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}')
     np.testing.assert_array_equal(o2m.compile(model, threads=threads).run([x])[0], x.transpose(order))
@@ -59,6 +75,60 @@ def test_a_square_in_registers(lanes, width):
         both = values[first] + values[second]
         values[made] = [both[int(place)] for place in order.split(",")]
     assert [values[name] for name in names] == [[(row, column) for row in range(lanes)] for column in range(lanes)]
+
+
+@pytest.mark.parametrize("is_taken_apart", [False, True])
+@pytest.mark.parametrize("count", [2, 3, 7])
+@pytest.mark.parametrize("width", [1, 4, 8])
+def test_woven_in_registers(count, width, is_taken_apart):
+    """The shuffles, done here, put each number into its place."""
+    weave = woven_lines.Weave(SimpleNamespace(width=width), count, is_taken_apart)
+    lanes = 4 * LANES // width
+    apart = [[(place, line) for place in range(lanes)] for line in range(count)]
+    flat = [(place, line) for place in range(lanes) for line in range(count)]
+    woven = [flat[start : start + lanes] for start in range(0, len(flat), lanes)]
+    given, expected = (woven, apart) if is_taken_apart else (apart, woven)
+    for number in range(count):
+        values = {f"%v{i}": vector for i, vector in enumerate(given)}
+        lines, name = woven_lines.mixed("t", list(values), weave.order(number), "t")
+        assert len(lines) == count - 1
+        for line in lines:
+            made, first, second, order = re.match(r"(\S+) = vector.shuffle (\S+), (\S+) \[(.*)\]", line).groups()
+            both = values[first] + values[second]
+            values[made] = [both[int(place)] for place in order.split(",")]
+        assert values[name] == expected[number]
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "found"),
+    [
+        ((3, 100), None, "o2m_turn4_3_woven"),
+        ((3, 100), "[4, 1]", None),
+        ((9, 100), None, "o2m_turn4"),
+        ((3, 5), None, None),
+        ((100, 3), None, "o2m_turn4_3_lines"),
+        ((100, 1), None, None),
+    ],
+)
+def test_which_lines_are_woven(shape, strides, found, monkeypatch):
+    monkeypatch.setattr(objects, "_assumed", "x86_64 cpu +avx512f")
+    rows, columns = shape
+    layout = "" if strides is None else f", strided<{strides}>"
+    sides = f"memref<{rows}x{columns}xf32>", f"memref<{columns}x{rows}xf32{layout}>"
+    text = f"""func.func @main(%from: {sides[0]}, %to: {sides[1]}) {{
+      linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j, i)>],
+          iterator_types = ["parallel", "parallel"]}} ins(%from : {sides[0]}) outs(%to : {sides[1]}) {{
+      ^bb0(%in: f32, %out: f32):
+        linalg.yield %in : f32
+      }}
+      return
+    }}"""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        turns.replace(module)
+        assert module.operation.verify()
+        names = [symbol(function) for function in functions(module)]
+    assert names == ["main", *([found] if found else [])]
 
 
 @pytest.mark.parametrize(

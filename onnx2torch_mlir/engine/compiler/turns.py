@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf
 
+from onnx2torch_mlir.engine.compiler import woven_lines
 from onnx2torch_mlir.engine.compiler.code_text import turned
+from onnx2torch_mlir.engine.compiler.dense_copies import Copy, index_of, match, moved, word_of
 from onnx2torch_mlir.engine.compiler.extents import index
-from onnx2torch_mlir.engine.compiler.flatten import element_bytes
-from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, iterators, length_of
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
 from onnx2torch_mlir.engine.compiler.parallel_loops import TURN, parallel
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import append, bytes_on, functions, is_memref, named, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, functions, named, symbol
 
-_WIDTHS = (1, 2, 4, 8)
-"""Bytes of the elements that are turned: truth values, numbers, complex ones of two float32."""
 _MOST_ROWS = 16
 """Of a square, so that it stays in registers."""
 _SQUARES_OF_COLUMNS = 4
@@ -30,58 +28,34 @@ _SQUARES_OF_COLUMNS = 4
 
 
 def replace(module: ir.Module) -> list[ir.Operation]:
-    """Replace the copies of @main that turn dense axes by loops over squares; these loops."""
+    """Replace the copies of @main that turn dense axes by loops over squares, or over lines of few numbers; these loops."""
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    found = [_match(operation) for operation in named(main, "linalg.generic")]
-    loops = [_write(copy) for copy in found if copy is not None]
-    for width in sorted({copy.width for copy in found if copy is not None}):
-        append(module, _square(width))
+    loops: list[ir.Operation] = []
+    texts: dict[str, str] = {}
+    for copy in map(match, named(main, "linalg.generic")):
+        if copy is None:
+            continue
+        weave = woven_lines.of(copy)
+        if weave is not None:
+            texts.setdefault(weave.function, weave.text())
+            loops.append(weave.write())
+        elif _is_wide(copy):
+            texts.setdefault(_function(copy.width), _square(copy.width))
+            loops.append(_write(copy))
+    for text in texts.values():
+        append(module, text)
     return loops
 
 
-@dataclass(frozen=True)
-class _Copy:
-    """A copy: its loops, of which ``across`` moves densely in what is copied, and ``along`` in the result."""
-
-    generic: ir.Operation
-    operands: list[Access]
-    outer: list[int]
-    across: int
-    along: int
-    width: int
-
-    def length(self, dim: int) -> tuple[int, int]:
-        """An operand and its axis whose size is the number of turns of loop ``dim``."""
-        found = length_of(self.operands, dim)
-        assert found is not None
-        return found
-
-    def fixed_length(self, dim: int) -> int | None:
-        """The number of turns of loop ``dim``, where the types tell."""
-        operand, axis = self.length(dim)
-        return self.operands[operand].extents[axis]
-
-
-def _match(generic: ir.Operation) -> _Copy | None:
-    block = generic.regions[0].blocks[0]
-    (*before, last) = [operation.operation for operation in block.operations]
-    if before or len(generic.operands) != 2 or list(last.operands) != list(block.arguments)[:1] or any(iterators(generic)):
-        return None
-    width = element_bytes(block.arguments[0].type)
-    if not all(is_memref(value.type) for value in generic.operands) or width not in _WIDTHS:
-        return None
-    source, result = operands = accesses(generic)
-    dims = range(source.map.n_dims)
-    if not source.is_linear() or not result.is_linear() or any(length_of(operands, dim) is None for dim in dims):
-        return None
-    across = [dim for dim in dims if source.step(dim) == 1]
-    along = [dim for dim in dims if result.step(dim) == 1]
-    if len(across) != 1 or len(along) != 1 or across == along or not source.moves(along[0]) or not result.moves(across[0]):
-        return None
-    copy = _Copy(generic, operands, [dim for dim in dims if dim not in (*across, *along)], across[0], along[0], width)
-    least = max(_side(width) // 2, 2)
+def _is_wide(copy: Copy) -> bool:
+    """Whether no side is known to be less than half a square's."""
+    least = max(_side(copy.width) // 2, 2)
     sides = [copy.fixed_length(dim) for dim in (copy.across, copy.along)]
-    return copy if all(side is None or side >= least for side in sides) else None
+    return all(side is None or side >= least for side in sides)
+
+
+def _function(width: int) -> str:
+    return f"{TURN}{width}"
 
 
 def _side(width: int) -> int:
@@ -89,7 +63,7 @@ def _side(width: int) -> int:
     return min(4 * of_host().lanes // width, _MOST_ROWS)
 
 
-def _write(copy: _Copy) -> ir.Operation:
+def _write(copy: Copy) -> ir.Operation:
     """The loops over outer dims and squares, in the place of the nest.
 
     They are shared among threads along the side that is longer, as what makes an image's pixels and what reads them is.
@@ -100,27 +74,27 @@ def _write(copy: _Copy) -> ir.Operation:
         sizes = Sizes(copy)
         squares = _Squares(
             lanes,
-            f"{TURN}{copy.width}",
+            _function(copy.width),
             [address(value) for value in generic.operands],
             [[sizes.step(operand, dim) for dim in (*copy.outer, copy.across, copy.along)] for operand in (0, 1)],
             sizes.count(copy.across),
             sizes.count(copy.along),
         )
-        turns = [_index(sizes.count(dim)) for dim in copy.outer]
+        turns = [index_of(sizes.count(dim)) for dim in copy.outer]
         high, long = (copy.fixed_length(dim) for dim in (copy.across, copy.along))
         by_columns = high is not None and long is not None and long > high
         count, size = (squares.columns, lanes * _SQUARES_OF_COLUMNS) if by_columns else (squares.rows, lanes)
-        loop = parallel([*turns, _index(arith.CeilDivSIOp(count, sizes.number(size)).result)])
+        loop = parallel([*turns, index_of(arith.CeilDivSIOp(count, sizes.number(size)).result)])
         body = loop.regions[0].blocks[0]
         with ir.InsertionPoint.at_block_terminator(body):
-            *outer, part = (_word(turn) for turn in body.arguments)
+            *outer, part = (word_of(turn) for turn in body.arguments)
             first = arith.MulIOp(part, sizes.number(size)).result
             if by_columns:
-                behind = _index(arith.MinSIOp(arith.AddIOp(first, sizes.number(size)).result, count).result)
-                with _loop(index(0), _index(squares.rows), lanes) as row, _loop(_index(first), behind, lanes) as column:
+                behind = index_of(arith.MinSIOp(arith.AddIOp(first, sizes.number(size)).result, count).result)
+                with _loop(index(0), index_of(squares.rows), lanes) as row, _loop(index_of(first), behind, lanes) as column:
                     squares.turn(outer, row, column)
             else:
-                with _loop(index(0), _index(squares.columns), lanes) as column:
+                with _loop(index(0), index_of(squares.columns), lanes) as column:
                     squares.turn(outer, first, column)
     generic.erase()
     return loop
@@ -140,8 +114,8 @@ class _Squares:
     def turn(self, outer: list[ir.Value], row: ir.Value, column: ir.Value) -> None:
         """A call at the insertion point for the square that begins at this row and column."""
         row, column = (_before_the_end(at, of, self.lanes) for at, of in ((row, self.rows), (column, self.columns)))
-        source, target = (_moved(place, [*outer, row], step) for place, step in zip(self.places, self.steps, strict=True))
-        source, target = (_moved(place, [column], step[-1:]) for place, step in zip((source, target), self.steps, strict=True))
+        source, target = (moved(place, [*outer, row], step) for place, step in zip(self.places, self.steps, strict=True))
+        source, target = (moved(place, [column], step[-1:]) for place, step in zip((source, target), self.steps, strict=True))
         height, width = arith.SubIOp(self.rows, row).result, arith.SubIOp(self.columns, column).result
         given = [target, source, height, width, self.steps[1][-2], self.steps[0][-1]]
         func.CallOp([], ir.FlatSymbolRefAttr.get(self.function), given)
@@ -152,7 +126,7 @@ def _loop(first: ir.Value, behind: ir.Value, step: int) -> Iterator[ir.Value]:
     """A loop at the insertion point; inside of it the place, as a word."""
     loop = scf.ForOp(first, behind, index(step))
     with ir.InsertionPoint(loop.body):
-        yield _word(loop.induction_variable)
+        yield word_of(loop.induction_variable)
         scf.YieldOp([])
 
 
@@ -162,23 +136,6 @@ def _before_the_end(place: ir.Value, count: ir.Value, lanes: int) -> ir.Value:
     last = arith.MaxSIOp(arith.SubIOp(count, width).result, zero).result
     value: ir.Value = arith.MinSIOp(place, last).result
     return value
-
-
-def _index(word: ir.Value) -> ir.Value:
-    value: ir.Value = arith.IndexCastOp(ir.IndexType.get(), word).result
-    return value
-
-
-def _word(value: ir.Value) -> ir.Value:
-    word: ir.Value = arith.IndexCastOp(ir.IntegerType.get_signless(64), value).result
-    return word
-
-
-def _moved(place: ir.Value, turns: list[ir.Value], steps: list[ir.Value]) -> ir.Value:
-    """A pointer so many steps on; steps are in bytes."""
-    for turn, step in zip(turns, steps, strict=False):
-        place = bytes_on(place, arith.MulIOp(turn, step).result)
-    return place
 
 
 def _square(width: int) -> str:
@@ -192,7 +149,8 @@ def _square(width: int) -> str:
     vector, mask, wide = f"vector<{lanes}x{element}>", f"vector<{lanes}xi1>", f"vector<{lanes}xi64>"
     numbers = range(lanes)
     lines = [
-        f"func.func private @{TURN}{width}(%to: !llvm.ptr, %from: !llvm.ptr, %rows: i64, %columns: i64, %ts: i64, %fs: i64) {{",
+        f"func.func private @{_function(width)}"
+        "(%to: !llvm.ptr, %from: !llvm.ptr, %rows: i64, %columns: i64, %ts: i64, %fs: i64) {",
         *(f"%n{i} = arith.constant {i} : i64" for i in numbers),
         f"%lanes = arith.constant {lanes} : i64",
         f"%lane = arith.constant dense<[{', '.join(map(str, numbers))}]> : {wide}",
