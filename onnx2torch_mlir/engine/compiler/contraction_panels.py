@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from onnx2torch_mlir.engine.compiler import tail_text, tile_rows
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, declared, product, words
-from onnx2torch_mlir.engine.compiler.register_tile import TILES_THAT_ASK, TileSize, tile_types
+from onnx2torch_mlir.engine.compiler.register_tile import TileSize, tile_types
+from onnx2torch_mlir.engine.compiler.tile_asks import TILES_THAT_ASK
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4

@@ -9,20 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, bytes_behind, column_masks
+from onnx2torch_mlir.engine.compiler import tile_asks
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, column_masks
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _UNROLLED = 4
-TILES_THAT_ASK = 4
-"""Tiles of a panel that together ask for the next panel, each for a part: it comes from memory."""
-_LINE = LINE_BYTES // 4
-"""Numbers of float32 in a line of the cache."""
-_AHEAD = 12
-"""Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
-_AHEAD_OF_ONE_ROW = 40
-"""The same for a tile of one row, which meets each packed column once: they come from farther away."""
-_AHEAD_OF_PACKING = 24
-"""The same for columns that lie apart, maybe in memory: no processor knows by itself where the next ones are."""
 
 
 class TileSize(NamedTuple):
@@ -84,7 +75,11 @@ class _Tile:
             self._row("a", row)
         self._masks()
         if not self.unit.fetches_ahead:
-            self._ask_for_result()
+            for row in range(self.rows):
+                self._row("c", row, "w")
+                self.emit(*tile_asks.result(f"w{row}", f"%wc{row}", len(self.halves) * self.unit.lanes))
+        elif self.rows > 1:
+            self.emit(*tile_asks.next_tile(self.rows))
         start = self._initial()
         sums, _ = self._segment(0, [f"%a{row}" for row in range(self.rows)], start, "%b")
         self._store(sums)
@@ -160,17 +155,17 @@ class _Tile:
             f"%far = llvm.ptrtoint {b} : !llvm.ptr to i64",
             "%start_b = llvm.ptrtoint %b : !llvm.ptr to i64",
             "%gone = arith.subi %far, %start_b : i64",
-            f"%quarter = arith.constant {TILES_THAT_ASK} : i64",
+            f"%quarter = arith.constant {tile_asks.TILES_THAT_ASK} : i64",
             "%asked = arith.divui %gone, %quarter : i64",
             "%next_here = llvm.getelementptr %next[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-            f"%line = arith.constant {self.unit.columns * 4 // TILES_THAT_ASK} : i64",
+            f"%line = arith.constant {self.unit.columns * 4 // tile_asks.TILES_THAT_ASK} : i64",
         )
         if self.packs:
             self.emit(
                 f"%width_bytes = arith.constant {self.unit.columns * 4} : i64",
                 "%steps_gone = arith.divui %gone, %width_bytes : i64",
                 "%gone_there = arith.muli %steps_gone, %apart : i64",
-                f"%steps_later = arith.constant {_AHEAD_OF_PACKING} : i64",
+                f"%steps_later = arith.constant {tile_asks.AHEAD_OF_PACKING} : i64",
                 "%later = arith.muli %steps_later, %apart : i64",
                 bytes_behind("%from", "%source", "%gone_there"),
             )
@@ -202,46 +197,25 @@ class _Tile:
             self.emit(f"%{tag}there = arith.muli %{tag}k, %apart : i64", bytes_behind(f"%{tag}0from", "%from", f"%{tag}there"))
         for number, row in enumerate(rows):
             self.emit(f"%{tag}a{number} = llvm.getelementptr {row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
-        # One row is in the next panel before that could come, and gets it in its order.
-        if unrolled > 1 and self.rows > 1 and not self.unit.fetches_ahead:
-            self.emit(
-                f"%{tag}line = arith.muli %{tag}k, %line : i64",
-                f"%{tag}next = llvm.getelementptr %next_here[%{tag}line] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        if unrolled > 1 and self.rows > 1:
+            asks = (
+                tile_asks.next_rows(tag, unrolled, self.rows, rows[0])
+                if self.unit.fetches_ahead
+                else tile_asks.next_panel(tag, unrolled, self.unit.columns)
             )
-            for line in range(0, unrolled * self.unit.columns // TILES_THAT_ASK, _LINE):
-                self.emit(
-                    f"%{tag}next{line} = llvm.getelementptr %{tag}next[{line}] : (!llvm.ptr) -> !llvm.ptr, f32",
-                    asked(f"%{tag}next{line}", level=2),
-                )
+            self.emit(*asks)
         for turn in range(unrolled):
             held = self._step(f"{tag}{turn}", tag, turn, held)
         self.emit(f"scf.yield {', '.join(held)} : {kinds}", "}")
         return [f"%{tag}r#{i}" for i in range(len(sums))]
 
-    def _ask_for_result(self) -> None:
-        """Rows of the result may be far apart: what is written comes while the sums are computed."""
-        for row in range(self.rows):
-            self._row("c", row, "w")
-            for line in range(0, len(self.halves) * self.unit.lanes, _LINE):
-                name = f"%w{row}_{line}"
-                place = f"{name} = llvm.getelementptr %wc{row}[{line}] : (!llvm.ptr) -> !llvm.ptr, f32"
-                self.emit(place, asked(name, writing=True))
-
     def _step(self, name: str, tag: str, turn: int, sums: list[str]) -> list[str]:
         lanes, vector = self.unit.lanes, self.vector
-        asked_for = 0 if self.unit.fetches_ahead or self.packs else len(self.halves) * lanes
-        for line in range(0, asked_for, _LINE):
-            ahead = (turn + (_AHEAD if self.rows > 1 else _AHEAD_OF_ONE_ROW)) * 2 * lanes + line
-            self.emit(
-                f"%{name}ahead{line} = llvm.getelementptr %{tag}b[{ahead}] : (!llvm.ptr) -> !llvm.ptr, f32",
-                asked(f"%{name}ahead{line}"),
-            )
+        width = len(self.halves) * lanes
+        if not self.unit.fetches_ahead and not self.packs:
+            self.emit(*tile_asks.columns(name, f"%{tag}b", turn, 2 * lanes, width, one_row=self.rows == 1))
         if self.packs:
-            # A vector may lie across lines.
-            self.emit(bytes_behind(f"%{name}later", f"%{name}from", "%later"))
-            for number in [*range(0, len(self.halves) * lanes, _LINE), len(self.halves) * lanes - 1]:
-                there = f"%{name}later{number}"
-                self.emit(f"{there} = llvm.getelementptr %{name}later[{number}] : (!llvm.ptr) -> !llvm.ptr, f32", asked(there))
+            self.emit(*tile_asks.columns_to_pack(name, width))
         for half in self.halves:
             place = turn * 2 * lanes + half * lanes
             self.emit(f"%{name}q{half} = llvm.getelementptr %{tag}b[{place}] : (!llvm.ptr) -> !llvm.ptr, f32")

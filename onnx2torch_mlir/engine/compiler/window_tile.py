@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from onnx2torch_mlir.engine.compiler import threads
-from onnx2torch_mlir.engine.compiler.code_text import declared, product, words
+from onnx2torch_mlir.engine.compiler.code_text import asked, bytes_behind, declared, product, words
 from onnx2torch_mlir.engine.compiler.window_code import Code
 from onnx2torch_mlir.engine.compiler.window_taps import Body, Taps, load
 
@@ -154,6 +154,12 @@ class Window:
             "%whole = arith.subi %cn, %rest : i64",
             "%some = arith.cmpi ne, %rest, %none : i64",
             *self.body.code.shared(lanes),
+            f"%places = arith.constant {places} : i64",
+            "%next_places = arith.muli %places, %tx : i64",
+            "%taps_before = arith.subi %kn0, %one : i64",
+            "%last_row = arith.muli %taps_before, %kx0 : i64",
+            "%to_next_x = arith.addi %next_places, %last_row : i64",
+            "%to_next_o = arith.muli %places, %to : i64",
         ]
         if self.start:
             kind = self.body.type_of(self.body.running)
@@ -220,6 +226,8 @@ class Window:
             ]
             if not self.start:
                 lines += load(f"%s{tag}{place}", f"%{tag}o{place}", self.lanes, out, self.bytes, mask)
+            if mask is None:
+                lines += self._asked_of_next(tag, place)
             xs.append(f"%{tag}x{place}")
             starts.append("%start_v" if self.start else f"%s{tag}{place}")
         inner, ends = self.taps.text(tag, mask, f"%{tag}w", starts, xs)
@@ -231,6 +239,16 @@ class Window:
             f"%{name}_a = arith.muli {number}, %to : i64",
             f"%{name}_b = arith.addi %{name}_a, %{tag}co : i64",
             f"%{name} = llvm.getelementptr %o[%{name}_b] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        ]
+
+    @staticmethod
+    def _asked_of_next(tag: str, place: int) -> list[str]:
+        """What the tile of the next places meets first: elements of its last row of taps, and results. All that lies between
+        two of these would be too many streams for a processor to foresee."""
+        element, result = f"%{tag}next_x{place}", f"%{tag}next_o{place}"
+        return [
+            *(bytes_behind(element, f"%{tag}x{place}", "%to_next_x"), asked(element, level=2)),
+            *(bytes_behind(result, f"%{tag}o{place}", "%to_next_o"), asked(result, writing=True)),
         ]
 
     def _finish(self, places: int, tag: str, channel: str, mask: str | None, ends: Sequence[str]) -> list[str]:

@@ -1,0 +1,92 @@
+"""What register tiles ask for before they need it: columns, rows and results that no processor has in time by itself.
+
+Which of these pay depends on the processor (`VectorUnit.fetches_ahead`); register_tile.py decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, bytes_behind
+
+TILES_THAT_ASK = 4
+"""Tiles of a panel that together ask for the next panel, each for a part: it comes from memory."""
+_LINE = LINE_BYTES // 4
+"""Numbers of float32 in a line of the cache."""
+_AHEAD = 12
+"""Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
+_AHEAD_OF_ONE_ROW = 40
+"""The same for a tile of one row, which meets each packed column once: they come from farther away."""
+AHEAD_OF_PACKING = 24
+"""The same for columns that lie apart, maybe in memory: no processor knows by itself where the next ones are."""
+
+
+def result(name: str, row: str, width: int) -> list[str]:
+    """So many numbers of a row of the result, which may be far from the others: they come while the sums are computed."""
+    return _lines_of(name, row, range(0, width, _LINE), writing=True)
+
+
+def columns(name: str, packed: str, turn: int, columns: int, width: int, *, one_row: bool) -> list[str]:
+    """The ``width`` packed columns, of so many, of a later step than that of ``turn``, whose columns begin at ``packed``."""
+    ahead = (turn + (_AHEAD_OF_ONE_ROW if one_row else _AHEAD)) * columns
+    return _lines_of(f"{name}ahead", packed, range(ahead, ahead + width, _LINE))
+
+
+def columns_to_pack(name: str, width: int) -> list[str]:
+    """Columns that lie ``%later`` bytes behind those of a step, each vector maybe across lines."""
+    numbers = [*range(0, width, _LINE), width - 1]
+    return [bytes_behind(f"%{name}later", f"%{name}from", "%later"), *_lines_of(f"{name}later", f"%{name}later", numbers)]
+
+
+def next_panel(tag: str, unrolled: int, columns: int) -> list[str]:
+    """This tile's part of the next panel, at ``%next_here``, for the steps of a turn."""
+    lines = [
+        f"%{tag}line = arith.muli %{tag}k, %line : i64",
+        bytes_behind(f"%{tag}next", "%next_here", f"%{tag}line"),
+    ]
+    return lines + _lines_of(f"{tag}next", f"%{tag}next", range(0, unrolled * columns // TILES_THAT_ASK, _LINE), level=2)
+
+
+def next_tile(rows: int) -> list[str]:
+    """``%to_next``: how many bytes behind a tile's rows those of the next one are in the left operand, if all rows are
+    ``%row_far`` apart, as the first two are."""
+    return [
+        "%row_far = arith.subi %oa1, %oa0 : i64",
+        f"%to_last = arith.subi %oa{rows - 1}, %oa0 : i64",
+        "%to_next = arith.addi %to_last, %row_far : i64",
+    ]
+
+
+def next_rows(tag: str, unrolled: int, rows: int, first: str) -> list[str]:
+    """The next tile's rows, whose ``first`` is that of this tile at hand: in as many turns as go along a line, the lines of
+    all of them. They may come from beyond the second-level cache, each from elsewhere (64 columns of 128 numbers from 16384
+    rows: a quarter faster on Zen 4)."""
+    turns = _LINE // unrolled
+    at_once = -(-rows // turns)
+    places = [f"%{tag}asked{number}" for number in range(at_once)]
+    return [
+        f"%{tag}turn = arith.divui %{tag}k, %by : i64",
+        f"%{tag}turns = arith.constant {turns} : i64",
+        f"%{tag}of_line = arith.remui %{tag}turn, %{tag}turns : i64",
+        f"%{tag}at_once = arith.constant {at_once} : i64",
+        f"%{tag}row = arith.muli %{tag}of_line, %{tag}at_once : i64",
+        f"%{tag}to_row = arith.muli %{tag}row, %row_far : i64",
+        f"%{tag}behind = arith.addi %{tag}to_row, %to_next : i64",
+        f"%{tag}here = llvm.getelementptr {first}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        bytes_behind(places[0], f"%{tag}here", f"%{tag}behind"),
+        *(bytes_behind(after, before, "%row_far") for before, after in pairwise(places)),
+        *(asked(place, level=2) for place in places),
+    ]
+
+
+def _lines_of(name: str, base: str, numbers: Sequence[int], *, level: int = 1, writing: bool = False) -> list[str]:
+    """The lines of so many numbers of float32 behind ``base``."""
+    found = []
+    for number in numbers:
+        place = f"%{name}_{number}"
+        found += [
+            f"{place} = llvm.getelementptr {base}[{number}] : (!llvm.ptr) -> !llvm.ptr, f32",
+            asked(place, level=level, writing=writing),
+        ]
+    return found

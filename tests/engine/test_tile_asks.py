@@ -1,0 +1,68 @@
+"""What tiles ask for: the addresses that the text names, computed here."""
+
+import re
+
+import pytest
+
+from onnx2torch_mlir.engine.compiler import tile_asks
+
+OPERATIONS = {
+    "arith.divui": int.__floordiv__,
+    "arith.remui": int.__mod__,
+    "arith.muli": int.__mul__,
+    "arith.addi": int.__add__,
+    "arith.subi": int.__sub__,
+}
+BYTES = {"f32": 4, "i8": 1}
+
+
+def asked(lines, **values):
+    """The addresses that ``lines`` ask for, in their order, where names have these ``values``."""
+    found = []
+    for line in lines:
+        if "prefetch" in line:
+            found.append(values[re.search(r"\(%(\w+)\)", line)[1]])
+            continue
+        name, operation, rest = re.match(r"%(\w+) = (\S+) (.*)", line).groups()
+        if operation == "arith.constant":
+            values[name] = int(rest.split()[0])
+        elif operation == "llvm.getelementptr":
+            base, index, type_ = re.match(r"%(\w+)\[%?(\w+)\].*, (\w+)$", rest).groups()
+            values[name] = values[base] + values.get(index, int(index) if index.isdigit() else None) * BYTES[type_]
+        else:
+            one, other = re.findall(r"%(\w+)", rest)
+            values[name] = OPERATIONS[operation](values[one], values[other])
+    return found
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 6, 7, 8, 12])
+def test_the_lines_of_all_rows_of_the_next_tile_are_asked_for(rows):
+    """Row i of this tile begins at 1000 i, whatever it is at its end: the turns of each line ask for all that follow."""
+    lines = tile_asks.next_tile(rows) + tile_asks.next_rows("u", 4, rows, "%first")
+    offsets = {f"oa{row}": 1000 * row for row in range(rows)}
+    for line in (0, 16, 48):
+        places = [place for k in range(line, line + 16, 4) for place in asked(lines, first=0, uk=k, by=4, **offsets)]
+        assert {divmod(place, 1000)[0] for place in places} >= {rows + row for row in range(rows)}
+        assert all(4 * line <= place % 1000 < 4 * (line + 16) for place in places)
+        assert len(places) == 4 * -(-rows // 4)
+
+
+def test_a_tile_asks_for_a_part_of_the_next_panel():
+    """Four tiles, each of 32 columns and 64 steps, ask for as many bytes as these have, without gaps."""
+    places = [
+        place
+        for tile in range(tile_asks.TILES_THAT_ASK)
+        for k in range(0, 64, 4)
+        for place in asked(tile_asks.next_panel("u", 4, 32), next_here=tile * 32 * 64, uk=k, line=32)
+    ]
+    assert places == list(range(0, 4 * 32 * 64, 64))
+
+
+def test_results_and_columns_are_asked_for_by_lines():
+    assert asked(tile_asks.result("w", "%row", 32), row=640) == [640, 704]
+    assert asked(tile_asks.columns("n", "%b", 1, 32, 32, one_row=False), b=0) == [13 * 128, 13 * 128 + 64]
+    assert asked(tile_asks.columns("n", "%b", 0, 32, 16, one_row=True), b=0) == [40 * 128]
+
+
+def test_columns_to_pack_may_lie_across_lines():
+    assert asked(tile_asks.columns_to_pack("n", 32), nfrom=100, later=1000) == [1100, 1164, 1100 + 31 * 4]
