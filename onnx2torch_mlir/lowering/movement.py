@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch.fx import Node
+from torch_mlir import ir
 
 from onnx2torch_mlir.core.signature import Dim
+from onnx2torch_mlir.lowering.builder import MapResults
 from onnx2torch_mlir.lowering.context import Context
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.pointwise import elementwise
@@ -51,6 +53,30 @@ def broadcast(ctx: Context, x: Operand, shape: Sequence[Dim]) -> Operand:
     if x.shape == tuple(shape):
         return x
     return elementwise(ctx, Spec(x.dtype, tuple(shape)), [x], lambda element: element)
+
+
+def before_broadcast(x: Operand) -> tuple[Operand, MapResults]:
+    """What ``x`` repeats, and the map that reads it as `broadcast` did; ``x`` itself, if it repeats nothing."""
+    own = x, tuple(range(x.rank))
+    made = x.value.owner
+    if isinstance(made, ir.Block) or made.name != "linalg.generic":
+        return own
+    (block,) = made.regions[0].blocks
+    maps = [ir.AffineMapAttr(map_).value for map_ in ir.ArrayAttr(made.attributes["indexing_maps"])]
+    (last,) = (each.operation for each in list(block.operations)[-1:])
+    is_copy = len(list(block.operations)) == 1 and len(made.operands) == 2 and last.operands[0] == block.arguments[0]
+    if not is_copy or maps[1] != ir.AffineMap.get_identity(x.rank):
+        return own
+    entries: list[int | None] = []
+    for each in maps[0].results:
+        if isinstance(each, ir.AffineConstantExpr) and each.value == 0:
+            entries.append(None)
+        elif isinstance(each, ir.AffineDimExpr):
+            entries.append(each.position)
+        else:
+            return own
+    shape = tuple(1 if entry is None else x.shape[entry] for entry in entries)
+    return Operand(x.dtype, shape, made.operands[0]), tuple(entries)
 
 
 @rule("aten.expand.default")

@@ -14,10 +14,12 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.lowering.builder import MapResults
 from onnx2torch_mlir.lowering.casts import cast
 from onnx2torch_mlir.lowering.context import Context, Number
 from onnx2torch_mlir.lowering.dtypes import op_math
 from onnx2torch_mlir.lowering.indexing import AdvancedIndex, at_index, require_fits, require_inside
+from onnx2torch_mlir.lowering.movement import before_broadcast
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.pointwise import broadcast_map, pointwise, scalar_constant
 from onnx2torch_mlir.lowering.reduction import identity_of
@@ -33,21 +35,28 @@ def write(
     ctx: Context,
     x: Operand,
     sizes: Sequence[Dim],
-    place: Callable[[Sequence[ir.Value]], Sequence[ir.Value]],
+    place: Callable[[Sequence[ir.Value]], Sequence[ir.Value | int]],
     update: Update,
+    depth: int | None = None,
 ) -> Operand:
-    """``x`` with ``x[place(i)] = update(x[place(i)], i)`` for every ``i`` below ``sizes``, in order."""
+    """``x`` with ``x[place(i)] = update(x[place(i)], i)`` for every ``i`` below ``sizes``, in order.
+
+    ``place`` is asked with the first ``depth`` numbers of ``i``, or all; numbers that it gives itself stand for those of ``i``.
+    """
     b = ctx.b
     bounds = [ctx.sizes.value(d) for d in sizes]
+    known = len(bounds) if depth is None else depth
 
-    def nest(here: list[ir.Value], tensor: ir.Value) -> ir.Value:
+    def nest(here: list[ir.Value], tensor: ir.Value, found: Sequence[ir.Value | int]) -> ir.Value:
+        if len(here) == known:
+            found = place(here)
         if len(here) < len(bounds):
-            return ctx.loop(bounds[len(here)], [tensor], lambda i, t: [nest([*here, i], t)])[0]
-        target = place(here)
+            return ctx.loop(bounds[len(here)], [tensor], lambda i, t: [nest([*here, i], t, found)])[0]
+        target = [here[each] if isinstance(each, int) else each for each in found]
         old = b.make("tensor.extract", b.element(x.dtype), tensor, *target)
         return b.make("tensor.insert", tensor.type, update(old, here), tensor, *target)
 
-    return Operand(x.dtype, x.shape, nest([], x.value))
+    return Operand(x.dtype, x.shape, nest([], x.value, []))
 
 
 _COMBINE = {"sum": "add", "mean": "add", "prod": "mul", "amax": "maximum", "amin": "minimum", "add": "add"}
@@ -73,16 +82,24 @@ def _scatter(ctx: Context, x: Operand, dim: int, index: Operand, update: Update,
         require_fits(ctx, index.shape[a], x.shape[a], a == axis)
         if source is not None:
             require_fits(ctx, index.shape[a], source.shape[a], False)
-    require_inside(ctx, index, x.shape[axis] if x.rank else 1)
+    # Rows that are written as a whole have one index each.
+    plain, reads = before_broadcast(index)
+    require_inside(ctx, plain, x.shape[axis] if x.rank else 1)
     size = ctx.sizes.value(x.shape[axis]) if x.rank else b.idx(1)
+    depth = max((a + 1 for a in reads if a is not None), default=0)
 
-    def place(here: Sequence[ir.Value]) -> list[ir.Value]:
+    def place(here: Sequence[ir.Value]) -> list[ir.Value | int]:
         if not x.rank:
             return []
-        moved = at_index(ctx, ctx.at(index, here), index.dtype, size)
-        return [moved if a == axis else i for a, i in enumerate(here)]
+        moved = at_index(ctx, ctx.at(plain, _along(ctx, reads, here)), index.dtype, size)
+        return [moved if a == axis else a for a in range(x.rank)]
 
-    return write(ctx, x, index.shape, place, update)
+    return write(ctx, x, index.shape, place, update, depth)
+
+
+def _along(ctx: Context, entries: MapResults, here: Sequence[ir.Value]) -> list[ir.Value]:
+    """The place in what a map reads."""
+    return [ctx.b.idx(0) if entry is None else here[entry] for entry in entries]
 
 
 @rule("aten.scatter.src")
@@ -154,16 +171,12 @@ def index_put(
     add = combiner(ctx, "add", x.dtype)
     reads = {a: plan.reads(i) for a, i in plan.indexed.items()}
     value_reads = broadcast_map(ctx, values, shape)
-    zero = ctx.b.idx(0)
 
-    def along(entries: Sequence[object], here: Sequence[ir.Value]) -> list[ir.Value]:
-        return [zero if e is None else here[int(e)] for e in entries]  # type: ignore[call-overload]
-
-    def place(here: Sequence[ir.Value]) -> list[ir.Value]:
-        return plan.places([ctx.at(i, along(reads[a], here)) for a, i in plan.indexed.items()], here)
+    def place(here: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        return plan.places([ctx.at(i, _along(ctx, reads[a], here)) for a, i in plan.indexed.items()], here)
 
     def update(old: ir.Value, here: Sequence[ir.Value]) -> ir.Value:
-        new = cast(ctx.b, ctx.at(values, along(value_reads, here)), values.dtype, x.dtype)
+        new = cast(ctx.b, ctx.at(values, _along(ctx, value_reads, here)), values.dtype, x.dtype)
         return add(old, new) if accumulate else new
 
     return write(ctx, x, shape, place, update)

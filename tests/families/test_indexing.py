@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import parser
 
+import onnx2torch_mlir as o2m
 from tests.one_node import agrees
 
 NATIVE = True
@@ -146,3 +148,44 @@ def test_reverse_sequence_along_any_axes(shape, batch, time, known, dynamic):
     program = agrees("ReverseSequence", [data, lengths], opset=10, known=known, dynamic=dynamic, expected=expected, **axes)
     names = [str(node.target) for node in program.exported.graph.nodes]
     assert any("gather" in name for name in names) == (abs(batch - time) > 1)
+
+
+PREPARED = {
+    "rows": ("s = Constant<value_ints = [6, 5]>() j = Expand(i, s)", (6, 1)),
+    "columns": ("s = Constant<value_ints = [6, 5]>() j = Expand(i, s)", (1, 5)),
+    "one": ("s = Constant<value_ints = [6, 5]>() j = Expand(i, s)", (1, 1)),
+    "new axes": ("s = Constant<value_ints = [6, 5]>() j = Expand(i, s)", (5,)),
+    "turned": ("j = Transpose<perm = [1, 0]>(i)", (5, 6)),
+    "around": ("k = Constant<value_ints = [-1]>() l = Constant<value_ints = [-9]>() j = Slice(i, k, l, k, k)", (6, 5)),
+}
+
+
+@pytest.mark.parametrize("name", PREPARED)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_scatter_where_an_index_is_repeated_or_moved(name, axis, reduction):
+    """The index is read as it was before; what is written last stays."""
+    prepare, shape = PREPARED[name]
+    index = np.random.default_rng(1).integers(-7, 7, shape)
+    data, updates = ramp(7, 7), -ramp(6, 5)
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": 18]>
+      g (float[7,7] x, int64[{",".join(map(str, shape))}] i, float[6,5] u) => (float[7,7] y) {{
+        {prepare}
+        y = ScatterElements<axis = {axis}, reduction = "{reduction}">(x, j, u)
+      }}""")
+    moved = index.T if name == "turned" else index[:, ::-1] if name == "around" else np.broadcast_to(index, updates.shape)
+    expected = data.copy()
+    for place, value in np.ndenumerate(updates):
+        target = list(place)
+        target[axis] = moved[place]
+        expected[tuple(target)] = value + (expected[tuple(target)] if reduction == "add" else 0)
+    (found,) = o2m.compile(model).run([data, index, updates])
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_repeated_index_that_lies_outside_is_told():
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 18]>
+      g (float[7,7] x, int64[6,1] i, float[6,7] u) => (float[7,7] y) { y = ScatterND(x, i, u) }""")
+    program = o2m.compile(model)
+    with pytest.raises(o2m.Refusal, match="outside"):
+        program.run([ramp(7, 7), np.array([[0], [1], [2], [3], [4], [7]]), ramp(6, 7)])
