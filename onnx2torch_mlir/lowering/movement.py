@@ -63,8 +63,8 @@ def before_broadcast(x: Operand) -> tuple[Operand, MapResults]:
         return own
     (block,) = made.regions[0].blocks
     maps = [ir.AffineMapAttr(map_).value for map_ in ir.ArrayAttr(made.attributes["indexing_maps"])]
-    (last,) = (each.operation for each in list(block.operations)[-1:])
-    is_copy = len(list(block.operations)) == 1 and len(made.operands) == 2 and last.operands[0] == block.arguments[0]
+    first = next(iter(block.operations)).operation
+    is_copy = first.name == "linalg.yield" and len(made.operands) == 2 and first.operands[0] == block.arguments[0]
     if not is_copy or maps[1] != ir.AffineMap.get_identity(x.rank):
         return own
     entries: list[int | None] = []

@@ -64,16 +64,23 @@ def test_turned(name, known, type_, threads):
     np.testing.assert_array_equal(o2m.compile(model, threads=threads).run([x])[0], x.transpose(order))
 
 
+def shuffled(lines, values):
+    """``values`` and what the shuffles of ``lines`` make of them."""
+    values = dict(values)
+    for line in lines:
+        made, first, second, order = re.match(r"(\S+) = vector.shuffle (\S+), (\S+) \[(.*)\]", line).groups()
+        both = values[first] + values[second]
+        values[made] = [both[int(place)] for place in order.split(",")]
+    return values
+
+
 @pytest.mark.parametrize(("lanes", "width"), [(16, 1), (8, 2), (16, 2), (4, 4), (8, 4), (16, 4), (2, 8), (4, 8), (8, 8)])
 def test_a_square_in_registers(lanes, width):
     """The shuffles, done here, turn the square; none takes numbers from other places than one instruction may."""
     values = {f"%v{row}": [(row, column) for column in range(lanes)] for row in range(lanes)}
     lines, names = turned("t", list(values), lanes, "e", width)
     assert len(lines) == lanes * (lanes.bit_length() - 1)
-    for line in lines:
-        made, first, second, order = re.match(r"(\S+) = vector.shuffle (\S+), (\S+) \[(.*)\]", line).groups()
-        both = values[first] + values[second]
-        values[made] = [both[int(place)] for place in order.split(",")]
+    values = shuffled(lines, values)
     assert [values[name] for name in names] == [[(row, column) for row in range(lanes)] for column in range(lanes)]
 
 
@@ -92,11 +99,7 @@ def test_woven_in_registers(count, width, is_taken_apart):
         values = {f"%v{i}": vector for i, vector in enumerate(given)}
         lines, name = woven_lines.mixed("t", list(values), weave.order(number), "t")
         assert len(lines) == count - 1
-        for line in lines:
-            made, first, second, order = re.match(r"(\S+) = vector.shuffle (\S+), (\S+) \[(.*)\]", line).groups()
-            both = values[first] + values[second]
-            values[made] = [both[int(place)] for place in order.split(",")]
-        assert values[name] == expected[number]
+        assert shuffled(lines, values)[name] == expected[number]
 
 
 @pytest.mark.parametrize(

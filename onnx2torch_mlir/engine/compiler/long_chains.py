@@ -13,7 +13,7 @@ from collections.abc import Container
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, nested, symbol
+from onnx2torch_mlir.engine.compiler.walks import constant_of, loops_of, nested
 
 _CHAIN = "llvm.intr.fmuladd"
 _LONG = 4
@@ -29,13 +29,11 @@ _MASKED = "#llvm.loop_annotation<vectorize = <disable = false, predicateEnable =
 def mark(module: ir.Module, kernels: Container[str]) -> None:
     """Say it of the innermost loops over long chains of scalars in the functions ``kernels``; the branch that such a loop
     becomes carries what is asked of LLVM."""
-    for function in functions(module):
-        if symbol(function) in kernels:
-            for loop in nested(function):
-                if loop.name == "scf.for" and _is_long_chain(loop):
-                    asked = _asked(loop, is_outermost=loop.parent == function)
-                    if asked is not None:
-                        loop.attributes["loop_annotation"] = ir.Attribute.parse(asked, context=module.context)
+    for loop in loops_of(module, kernels):
+        if _is_long_chain(loop):
+            asked = _asked(loop, is_outermost=loop.parent.name == "func.func")
+            if asked is not None:
+                loop.attributes["loop_annotation"] = ir.Attribute.parse(asked, context=module.context)
 
 
 def _asked(loop: ir.Operation, *, is_outermost: bool) -> str | None:

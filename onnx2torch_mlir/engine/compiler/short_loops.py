@@ -12,7 +12,7 @@ from collections.abc import Container
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, nested, symbol
+from onnx2torch_mlir.engine.compiler.walks import constant_of, loops_of, nested
 
 _MOST = 64
 """Turns from which on LLVM would not unroll a loop."""
@@ -23,11 +23,9 @@ _ACCESSES = {"memref.load": 1, "memref.store": 2}
 
 def mark(module: ir.Module, kernels: Container[str]) -> None:
     """Say it of such loops in the functions ``kernels``; the branch that a loop becomes carries what is asked of LLVM."""
-    for function in functions(module):
-        if symbol(function) in kernels:
-            for loop in nested(function):
-                if loop.name == "scf.for" and "loop_annotation" not in loop.attributes and _is_short(loop):
-                    loop.attributes["loop_annotation"] = ir.Attribute.parse(_KEPT, context=module.context)
+    for loop in loops_of(module, kernels):
+        if "loop_annotation" not in loop.attributes and _is_short(loop):
+            loop.attributes["loop_annotation"] = ir.Attribute.parse(_KEPT, context=module.context)
 
 
 def _is_short(loop: ir.Operation) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from torch_mlir import ir
 from torch_mlir.dialects import llvm
 
@@ -49,6 +51,12 @@ def functions(module: ir.Module) -> list[ir.Operation]:
         for op in module.body.operations
         if op.operation.name in ("func.func", "llvm.func") and len(op.operation.regions[0].blocks)
     ]
+
+
+def loops_of(module: ir.Module, names: Container[str]) -> list[ir.Operation]:
+    """The ``scf.for`` loops of the functions of these names, inner ones first."""
+    bodies = (nested(function) for function in functions(module) if symbol(function) in names)
+    return [operation for body in bodies for operation in body if operation.name == "scf.for"]
 
 
 def append(module: ir.Module, text: str) -> None:

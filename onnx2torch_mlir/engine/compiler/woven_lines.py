@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind
 from onnx2torch_mlir.engine.compiler.dense_copies import Copy, index_of, moved, word_of
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
 from onnx2torch_mlir.engine.compiler.parallel_loops import TURN, parallel
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
+from onnx2torch_mlir.engine.compiler.window_taps import load
 
 _MOST_LINES = 7
 """Of 8 and more squares are made."""
@@ -91,58 +93,57 @@ class Weave:
 
     def _turn(self, first: str, *, masked: bool) -> list[str]:
         """The vectors of all lines from place ``first`` on."""
-        lanes, width, lines = self._lanes, self.copy.width, self.lines
-        vector, mask, wide = f"vector<{lanes}xi{8 * width}>", f"vector<{lanes}xi1>", f"vector<{lanes}xi64>"
+        lanes, width, numbers = self._lanes, self.copy.width, range(self.lines)
+        scalar = f"i{8 * width}"
+        vector = f"vector<{lanes}x{scalar}>"
         found = [
-            f"%zero = arith.constant dense<0> : {vector}",
             f"%width = arith.constant {width} : i64",
-            f"%woven_width = arith.constant {width * lines} : i64",
+            f"%woven_width = arith.constant {width * self.lines} : i64",
             f"%k_far = arith.muli {first}, %width : i64",
             f"%k_woven = arith.muli {first}, %woven_width : i64",
+            *(f"%vector{i} = arith.constant {i * lanes * width} : i64" for i in numbers),
+            *(f"%apart{i} = arith.addi %far{i}, %k_far : i64" for i in numbers),
+            *(f"%woven{i} = arith.addi %k_woven, %vector{i} : i64" for i in numbers),
+            *(self._masks() if masked else []),
         ]
-        apart = [f"%apart{i} = arith.addi %far{i}, %k_far : i64" for i in range(lines)]
-        woven = [f"%woven{i} = arith.addi %k_woven, %vector{i} : i64" for i in range(lines)]
-        found += apart + [f"%vector{i} = arith.constant {i * lanes * width} : i64" for i in range(lines)] + woven
-        sides = ("apart", "woven")
-        source, target = reversed(sides) if self.is_taken_apart else sides
-        if masked:
-            found += [
-                f"%lane = arith.constant dense<[{', '.join(map(str, range(lanes)))}]> : {wide}",
-                f"%all = arith.constant {lines} : i64",
-                "%woven_count = arith.muli %count, %all : i64",
-            ]
-            for i in range(lines):
-                before = f"%before{i} = arith.constant {i * lanes} : i64"
-                found += [before, f"%left_woven{i} = arith.subi %woven_count, %before{i} : i64"]
-                found.append(f"%left_apart{i} = arith.addi %count, %none : i64")
-                for side in sides:
-                    found.append(f"%limit_{side}{i} = vector.broadcast %left_{side}{i} : i64 to {wide}")
-                    found.append(f"%mask_{side}{i} = arith.cmpi slt, %lane, %limit_{side}{i} : {wide}")
-        for i in range(lines):
-            found.append(f"%f{i} = llvm.getelementptr %from[%{source}{i}] : (!llvm.ptr, i64) -> !llvm.ptr, i8")
-            if masked:
-                found.append(
-                    f"%v{i} = llvm.intr.masked.load %f{i}, %mask_{source}{i}, %zero {{alignment = {width} : i32}}"
-                    f" : (!llvm.ptr, {mask}, {vector}) -> {vector}"
-                )
-            else:
-                found.append(f"%v{i} = llvm.load %f{i} {{alignment = {width} : i64}} : !llvm.ptr -> {vector}")
-        for i in range(lines):
-            made, name = mixed(f"m{i}", [f"%v{j}" for j in range(lines)], self.order(i), vector)
-            found += made
-            found.append(f"%t{i} = llvm.getelementptr %to[%{target}{i}] : (!llvm.ptr, i64) -> !llvm.ptr, i8")
-            if masked:
-                # Asked not to store anything, processors of AMD take hundreds of cycles.
-                found += [
-                    f"%is{i} = arith.cmpi sgt, %left_{target}{i}, %none : i64",
-                    f"scf.if %is{i} {{",
-                    f"llvm.intr.masked.store {name}, %t{i}, %mask_{target}{i} {{alignment = {width} : i32}}"
-                    f" : {vector}, {mask} into !llvm.ptr",
-                    "}",
-                ]
-            else:
+        source, target = ("woven", "apart") if self.is_taken_apart else ("apart", "woven")
+        for i in numbers:
+            mask = f"%mask_{source}{i}" if masked else None
+            found += [bytes_behind(f"%f{i}", "%from", f"%{source}{i}"), *load(f"%v{i}", f"%f{i}", lanes, scalar, width, mask)]
+        for i in numbers:
+            made, name = mixed(f"m{i}", [f"%v{j}" for j in numbers], self.order(i), vector)
+            found += [*made, bytes_behind(f"%t{i}", "%to", f"%{target}{i}")]
+            if not masked:
                 found.append(f"llvm.store {name}, %t{i} {{alignment = {width} : i64}} : {vector}, !llvm.ptr")
+                continue
+            # Asked not to store anything, processors of AMD take hundreds of cycles.
+            found += [
+                f"%is{i} = arith.cmpi sgt, %left_{target}{i}, %none : i64",
+                f"scf.if %is{i} {{",
+                f"llvm.intr.masked.store {name}, %t{i}, %mask_{target}{i} {{alignment = {width} : i32}}"
+                f" : {vector}, vector<{lanes}xi1> into !llvm.ptr",
+                "}",
+            ]
         return found
+
+    def _masks(self) -> list[str]:
+        """``%left_apart0``, ``%mask_apart0`` …, and of the line that is woven ``%left_woven0`` …: how many numbers there are
+        from the begin of each vector on, and which of its lanes these are."""
+        lanes, wide = self._lanes, f"vector<{self._lanes}xi64>"
+        lines = [
+            f"%lane = arith.constant dense<[{', '.join(map(str, range(lanes)))}]> : {wide}",
+            f"%all = arith.constant {self.lines} : i64",
+            "%woven_count = arith.muli %count, %all : i64",
+        ]
+        for i in range(self.lines):
+            for side, count, before in (("apart", "%count", 0), ("woven", "%woven_count", i * lanes)):
+                lines += [
+                    f"%before_{side}{i} = arith.constant {before} : i64",
+                    f"%left_{side}{i} = arith.subi {count}, %before_{side}{i} : i64",
+                    f"%limit_{side}{i} = vector.broadcast %left_{side}{i} : i64 to {wide}",
+                    f"%mask_{side}{i} = arith.cmpi slt, %lane, %limit_{side}{i} : {wide}",
+                ]
+        return lines
 
     def order(self, number: int) -> list[tuple[int, int]]:
         """Of which of the vectors that are read each number of vector ``number`` of the result is, and which one there."""
