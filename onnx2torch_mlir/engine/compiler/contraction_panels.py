@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from onnx2torch_mlir.engine.compiler import tail_text, tile_rows
+from onnx2torch_mlir.engine.compiler import tail_text, tile_asks, tile_rows
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, declared, product, words
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize, tile_types
-from onnx2torch_mlir.engine.compiler.tile_asks import TILES_THAT_ASK
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
@@ -97,13 +96,14 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         "%two = arith.constant 2 : i64",
         f"%size0 = arith.constant {unit.columns * _BYTES} : i64",
         *(f"%size{i + 1} = arith.muli %size{i}, %n{i} : i64" for i in range(segments)),
-        f"%asking = arith.constant {TILES_THAT_ASK} : i64",
+        f"%asking = arith.constant {tile_asks.TILES_THAT_ASK} : i64",
         f"%part = arith.divui %size{segments}, %asking : i64",
         f"%following = llvm.getelementptr %b[%size{segments}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-        f"%most_asked = arith.constant {TILES_THAT_ASK - 1} : i64",
+        f"%most_asked = arith.constant {tile_asks.TILES_THAT_ASK - 1} : i64",
         "%one = arith.constant 1 : i64",
         "%yes = arith.constant true",
         "%begins = arith.xori %add, %yes : i1",
+        "%is_direct = arith.xori %last, %yes : i1",
         "%at_once = arith.andi %last, %begins : i1",
         "%first_place = llvm.getelementptr %table[1] : (!llvm.ptr) -> !llvm.ptr, i64",
         "%first_offset = llvm.load %first_place : !llvm.ptr -> i64",
@@ -126,6 +126,7 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         "%less = arith.subi %first_offset, %offset : i64",
         "%moved = arith.select %at_once, %less, %none : i64",
         bytes_behind("%here", "%c", "%moved"),
+        *(["scf.if %is_direct {", *tile_asks.rows_of_result(unit.columns), "}"] if unit.fetches_ahead else []),
         *tile_rows.height_of("rows_of_tile", "%count"),
         "%which = arith.index_cast %rows_of_tile : i64 to index",
     ]
