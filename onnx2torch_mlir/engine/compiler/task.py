@@ -28,6 +28,7 @@ from onnx2torch_mlir.engine.compiler import (
     fusion,
     independent_loops,
     integer_contractions,
+    joined_parts,
     kernels,
     layout_casts,
     library_math,
@@ -204,6 +205,7 @@ def _to_loops(
     passes.run(module, "simplification after fusion", passes.SIMPLIFY, diagnostics)
     with passes.findings_of("destinations", diagnostics):
         destinations.separate(module)
+        joined_parts.write_apart(module)
     times.stage("fusion")
     passes.run(module, "bufferization", passes.BUFFERIZE, diagnostics)
     with passes.findings_of("layouts", diagnostics):
