@@ -27,7 +27,7 @@ from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.shapes import reshape
 from onnx2torch_mlir.lowering.slicing import crop_and_pad, extract_slice, insert_slice, pad
 
-_MANY_RESULTS = 12
+_MANY_RESULTS = 8
 """Of one group: as many as are worth products of their own for each phase."""
 _MOST_PHASES = 16
 

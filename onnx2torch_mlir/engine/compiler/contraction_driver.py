@@ -13,6 +13,7 @@ from onnx2torch_mlir.engine.compiler import (
     column_packing,
     contraction_panels,
     contraction_rows,
+    dot_products,
     register_tile,
     row_tables,
     tail_text,
@@ -21,15 +22,14 @@ from onnx2torch_mlir.engine.compiler import (
 )
 from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, moved_by_batch, product, words
 from onnx2torch_mlir.engine.compiler.contraction_blocks import FLAGS, Blocks, call_all, call_range
-from onnx2torch_mlir.engine.compiler.contraction_kinds import Kind
+from onnx2torch_mlir.engine.compiler.contraction_kinds import PRODUCTS, Kind
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
+from onnx2torch_mlir.engine.compiler.dot_products import DotKind
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _COLUMNS_FOR_EACH = 8
 """Blocks of columns for each thread, where threads share these: with fewer some would have much more to do than others."""
-_PRODUCTS = 8
-"""Products and sums that take as long as one operation on an element elsewhere (threads.py)."""
 
 _OF_BATCH = {"%a": "%a_", "%b": "%b_", "%c": "%c_", **contraction_panels.PACKED}
 """The operands of the batch at hand (`_Contract._moved`)."""
@@ -42,17 +42,21 @@ def functions_for(
     needed: Set[TileSize],
     codes: Set[str] = frozenset(),
     *,
+    dots: Set[DotKind] = frozenset(),
     with_winograd: bool = False,
 ) -> list[str]:
-    """The texts of the functions of ``kinds`` and ``of_rows``, of Winograd's algorithm where some convolution goes by it, and
-    of what they call, but for tails and the packing of columns.
+    """The texts of the functions of ``kinds``, ``of_rows`` and ``dots``, of Winograd's algorithm where some convolution goes by
+    it, and of what they call, but for tails and the packing of columns.
 
     ``needed``: the tiles that they need to be fast. ``codes``: what those are that kinds of coded columns read.
     """
     every: list[Kind | RowsKind] = [*kinds, *of_rows]
     loops = {(kind.rows, kind.segments) for kind in every} | ({winograd_code.LOOPS} if with_winograd else set())
-    rows, segments = (sorted(set(counts)) for counts in zip(*loops, strict=True))
-    texts = [row_tables.rows(count) for count in rows]
+    texts = [row_tables.rows(count) for count in sorted({rows for rows, _ in loops} | {kind.rows for kind in dots})]
+    texts += dot_products.functions_for(unit, sorted(dots, key=lambda kind: kind.name))
+    segments = sorted({count for _, count in loops})
+    if not segments:
+        return texts
     # Tiles of one number of segments serve fewer, too.
     most = segments[-1]
     tiles = {size._replace(segments=most) for size in needed} | {contraction_panels.one_row(most)}
@@ -155,7 +159,7 @@ class _Contract:
             product("length", [f"%kn{i}" for i in range(kind.segments)]),
             *(["%header = llvm.getelementptr %b[0] : (!llvm.ptr) -> !llvm.ptr, i8"] if kind.codes else []),
             *self._of.count(),
-            f"%eight = arith.constant {_PRODUCTS} : i64",
+            f"%eight = arith.constant {PRODUCTS} : i64",
             # To read a packed number takes as long as that many products: with few rows all there is.
             "%rows_and_more = arith.addi %ms, %eight : i64",
             "%products = arith.muli %rows_and_more, %n : i64",

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 BLOCK_ROWS = 96
 BLOCK_COLUMNS = 64
 """Of blocks, which threads share; their sums have to stay in the first-level cache."""
+PRODUCTS = 8
+"""Products and sums that take as long as one operation on an element elsewhere (threads.py)."""
 FLAT_BLOCK_ROWS = 24
 """Of blocks along rows: so few that the result is written in about the order in which it lies in memory."""
 

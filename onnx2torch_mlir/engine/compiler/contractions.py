@@ -8,6 +8,7 @@ operands it moves. What does not fit stays a loop nest. Weights are packed once,
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from dataclasses import replace as with_changes
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
@@ -19,6 +20,7 @@ from onnx2torch_mlir.engine.compiler import (
     column_packing,
     contraction_driver,
     contraction_tails,
+    dot_products,
     runtime,
     tail_calls,
     threads,
@@ -29,6 +31,7 @@ from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
+from onnx2torch_mlir.engine.compiler.dot_products import DotKind
 from onnx2torch_mlir.engine.compiler.needed_tiles import NeededTiles
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
 from onnx2torch_mlir.engine.compiler.outlined import Outlined
@@ -53,6 +56,7 @@ class _Program:
     with_winograd: bool
     kinds: set[Kind] = field(default_factory=set)
     of_rows: set[RowsKind] = field(default_factory=set)
+    dots: set[DotKind] = field(default_factory=set)
     codes: set[str] = field(default_factory=set)
     """What the columns are that are read as codes."""
     packed_before: set[tuple[int, int]] = field(default_factory=set)
@@ -111,24 +115,31 @@ def _replace_attention(main: ir.Operation, program: _Program) -> list[ir.Operati
 
 def _append(module: ir.Module, program: _Program, written: WrittenCode) -> None:
     """The functions that are called."""
-    if not program.kinds and not program.of_rows and not program.has_winograd:
+    if not program.kinds and not program.of_rows and not program.has_winograd and not program.dots:
         return
     unit = of_host()
     packed = {kind.unpacked for kind in program.kinds if not kind.packed} | {count for count, _ in program.packed_before}
     texts = [column_packing.functions_for(unit, count) for count in sorted(packed)]
     texts += [column_packing.functions_for_batches(*key) for key in sorted(program.packed_before)]
     needed = (program.kinds, program.of_rows, program.tiles.sizes, program.codes)
-    texts += contraction_driver.functions_for(unit, *needed, with_winograd=program.has_winograd)
+    texts += contraction_driver.functions_for(unit, *needed, dots=program.dots, with_winograd=program.has_winograd)
     written.add(module, threads.SIGNATURES + runtime.SIGNATURES, *texts)
 
 
 def _call(found: Contraction, program: _Program) -> None:
     generic = found.generic
     packing = _packing(found, program)
+    fill = fill_before(generic)
+    if packing is None and fill is not None:
+        turned = dot_products.by_rows(found)
+        packing = _packing(turned, program)
+        if dot_products.kind_of(of_host(), turned, packing) is None:
+            packing = None
+        else:
+            found = turned
     rows = found.known_rows
     if packing is None and rows is not None and rows < _FEW_ROWS:
         return
-    fill = fill_before(generic)
     many = packing is not None or rows is not None
     tail = contraction_tails.find(found, fill) if many else None
     if tail is not None:
@@ -167,6 +178,10 @@ def _emit(
     zeroed: bool,
 ) -> None:
     """The call of the driver at the insertion point."""
+    dots = dot_products.kind_of(of_host(), found, packing) if zeroed else None
+    if dots is not None and packing is not None:
+        _emit_dots(found, dots, program, packing, tail)
+        return
     image = winograd.match(found, packing) if program.with_winograd and zeroed else None
     if image is not None and packing is not None:
         _emit_winograd(found, image, program, packing, tail)
@@ -210,6 +225,24 @@ def _pointers(found: Contraction, program: _Program, right: ir.Value, tail: cont
     """The context, both operands and the result, of which there is none before a tail."""
     left = address(found.value(found.left))
     return [program.weights.context, left, right, left if tail is not None else address(found.value(2))]
+
+
+def _emit_dots(
+    found: Contraction, kind: DotKind, program: _Program, packing: Packing, tail: contraction_tails.Found | None
+) -> None:
+    """The call of what does few columns, each packed by itself, at the insertion point."""
+    sizes = Sizes(found)
+    weights = program.weights.packed(with_changes(packing, width=1))
+    program.dots.add(kind)
+    given = _pointers(found, program, weights, tail)
+    for dim in found.rows:
+        given += [sizes.count(dim), sizes.step(found.left, dim), sizes.step(2, dim)]
+    groups = found.merged()
+    for group in groups[:-1]:
+        given += [sizes.count_of(group), sizes.step(found.left, group[-1])]
+    given.append(sizes.count_of(groups[-1]))
+    with tail_calls.handed_on(tail, program.tails, [kind.columns]) as told:
+        func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *told])
 
 
 def _emit_winograd(

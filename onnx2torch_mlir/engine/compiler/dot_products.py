@@ -1,0 +1,301 @@
+"""Sums of products with few columns: dot products, with vectors along the sum rather than along the columns.
+
+A vector of columns would be empty for the most part: an image of three channels is made of many at the end of most networks
+whose results are images. Here a tile holds, for a few rows and all columns, a vector of partial sums each, which walk along
+the innermost segment; only at the end are they added up. Each column is packed by itself, all of its segments side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from onnx2torch_mlir.engine.compiler import row_tables, tail_text, threads
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, product, words
+from onnx2torch_mlir.engine.compiler.contraction_blocks import call_all, own
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, PRODUCTS
+from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+from onnx2torch_mlir.engine.layout import Packing
+
+_BYTES = 4
+_HIGHEST = 8
+_BLOCK = 3 * _HIGHEST
+"""Rows of a block, which threads share."""
+_LEAST_VECTORS = 4
+"""Along the whole sum, for each partial sum: what adds them up at the end takes as long as two or three of them."""
+_FULL = 0.7
+"""What part of the vectors' numbers is to be used, for the innermost segment may not fill its last one."""
+
+
+@dataclass(frozen=True)
+class DotKind:
+    """How many dims of rows, segments of the left operand and columns there are."""
+
+    rows: int
+    segments: int
+    columns: int
+
+    @property
+    def name(self) -> str:
+        """The function: @name(context, left operand, packed columns, result, words, what a tail is told)."""
+        return f"o2m_dots_{self.rows}_{self.segments}_{self.columns}"
+
+    @property
+    def words(self) -> list[str]:
+        """The names of its i64 arguments: for each dim of the rows its count and its steps, in bytes, in the left operand and
+        in the result; for each segment its count and, but for the innermost, its step in the left operand."""
+        found = [f"m{letter}{i}" for i in range(self.rows) for letter in "nac"]
+        return found + _segments(self.segments)
+
+
+def kind_of(unit: VectorUnit, found: Contraction, packing: Packing | None) -> DotKind | None:
+    """What a contraction is here, if that pays: its columns are packed as floats, and are few."""
+    # More than half of a vector of columns is better than what adds up the lanes of each sum.
+    if packing is None or packing.codes or found.batches or 2 * packing.columns[0] > unit.lanes:
+        return None
+    lengths = all_known(found.known_segments)
+    if lengths is None or not lengths[-1]:
+        return None
+    vectors = -(-lengths[-1] // unit.lanes)
+    every = vectors * (packing_length(packing) // lengths[-1])
+    if every < _LEAST_VECTORS or lengths[-1] < _FULL * vectors * unit.lanes:
+        return None
+    return DotKind(len(found.rows), len(lengths), packing.columns[0])
+
+
+def by_rows(found: Contraction) -> Contraction:
+    """The same with a row for each column, where the left operand is the only thing that they meet: one column of a weight."""
+    rows = sorted([*found.batches, *([] if found.column is None else [found.column])])
+    left, right = found.operands[found.right], found.operands[found.left]
+    dense = [dim for dim in found.segments if left.step(dim) == 1]
+    if found.rows or not dense or any(right.moves(dim) for dim in rows):
+        return found
+    segments = [dim for dim in found.segments if dim != dense[-1]] + [dense[-1]]
+    return replace(found, left=found.right, right=found.left, batches=[], rows=rows, column=None, segments=segments)
+
+
+def packing_length(packing: Packing) -> int:
+    """How many numbers a packed column has."""
+    length = 1
+    for count, _ in packing.segments:
+        length *= count
+    return length
+
+
+def functions_for(unit: VectorUnit, kinds: Sequence[DotKind]) -> list[str]:
+    """Their texts; tables of rows (row_tables.py) have to be there."""
+    tiles = {(kind.segments, rows, kind.columns) for kind in kinds for rows in (1, _height(unit, kind.columns))}
+    return [_Tile(unit, *tile).text() for tile in sorted(tiles)] + [_driver(unit, kind) for kind in kinds]
+
+
+def _segments(count: int) -> list[str]:
+    return [name for i in range(count) for name in ([f"kn{i}", f"ka{i}"] if i < count - 1 else [f"kn{i}"])]
+
+
+def _height(unit: VectorUnit, columns: int) -> int:
+    """Rows of a tile, a power of two: their sums with all columns fit into one vector, and partial sums into half of the
+    registers."""
+    fitting = min(unit.lanes // columns, _HIGHEST)
+    return 1 << (fitting.bit_length() - 1)
+
+
+def _tile_name(segments: int, rows: int, columns: int) -> str:
+    return f"o2m_dot_tile_{segments}_{rows}_{columns}"
+
+
+def _tile_arguments(segments: int) -> list[tuple[str, str]]:
+    """The left operand, the table of rows from the tile's first, the packed columns and the bytes of one, and the result."""
+    pointers = [(f"%{name}", "!llvm.ptr") for name in ("a", "rows", "b", "c")]
+    return [*pointers, *words(["far", *_segments(segments)])]
+
+
+class _Tile:
+    """The function of a tile."""
+
+    def __init__(self, unit: VectorUnit, segments: int, rows: int, columns: int) -> None:
+        self.lanes, self.segments, self.rows, self.columns = unit.lanes, segments, rows, columns
+        self.vector, self.mask = f"vector<{unit.lanes}xf32>", f"vector<{unit.lanes}xi1>"
+        self.cells = [(row, column) for row in range(rows) for column in range(columns)]
+        self.lines: list[str] = []
+
+    def emit(self, *lines: str) -> None:
+        self.lines.extend(lines)
+
+    def text(self) -> str:
+        wide, numbers = f"vector<{self.lanes}xi64>", ", ".join(map(str, range(self.lanes)))
+        self.emit(
+            f"func.func private @{_tile_name(self.segments, self.rows, self.columns)}"
+            f"({declared(_tile_arguments(self.segments))}) {{",
+            *constants(none=0, one=1, lanes=self.lanes, bytes=_BYTES),
+            f"%zero = arith.constant dense<0.0> : {self.vector}",
+            f"%lane = arith.constant dense<[{numbers}]> : {wide}",
+            f"%past = arith.remui %kn{self.segments - 1}, %lanes : i64",
+            f"%whole = arith.subi %kn{self.segments - 1}, %past : i64",
+            f"%limit = vector.broadcast %past : i64 to {wide}",
+            f"%mask = arith.cmpi slt, %lane, %limit : {wide}",
+            "%has_past = arith.cmpi ne, %past, %none : i64",
+            f"%run = arith.muli %kn{self.segments - 1}, %bytes : i64",
+        )
+        for row in range(self.rows):
+            for side, place in (("a", 2 * row), ("c", 2 * row + 1)):
+                self.emit(
+                    f"%{side}e{row} = llvm.getelementptr %rows[{place}] : (!llvm.ptr) -> !llvm.ptr, i64",
+                    f"%{side}o{row} = llvm.load %{side}e{row} : !llvm.ptr -> i64",
+                    bytes_behind(f"%{side}{row}", f"%{side}", f"%{side}o{row}"),
+                )
+        for column in range(self.columns):
+            before = f"%b{column - 1}" if column else "%b"
+            self.emit(bytes_behind(f"%b{column}", before, "%far" if column else "%none"))
+        sums, _ = self._segment(0, [f"%a{row}" for row in range(self.rows)], ["%zero"] * len(self.cells), "%none")
+        self._store(self._added_up(sums))
+        self.emit("return", "}")
+        return "\n".join(self.lines)
+
+    def _segment(self, depth: int, rows: list[str], sums: list[str], at: str) -> tuple[list[str], str]:
+        """The loops of segment ``depth`` and those inside; the sums, and how many bytes of each column are behind then."""
+        if depth == self.segments - 1:
+            return self._dense(rows, sums, at)
+        held = [f"%h{depth}_{i}" for i in range(len(sums))]
+        kinds = ", ".join([*[self.vector] * len(sums), "i64"])
+        given = ", ".join(f"{h} = {s}" for h, s in zip([*held, f"%at{depth}"], [*sums, at], strict=True))
+        self.emit(
+            f"%r{depth}:{len(sums) + 1} = scf.for %i{depth} = %none to %kn{depth} step %one"
+            f" iter_args({given}) -> ({kinds}) : i64 {{",
+            f"%far{depth} = arith.muli %i{depth}, %ka{depth} : i64",
+        )
+        moved = [f"%a{depth}_{number}" for number in range(len(rows))]
+        self.emit(*(bytes_behind(to, row, f"%far{depth}") for to, row in zip(moved, rows, strict=True)))
+        inner, after = self._segment(depth + 1, moved, held, f"%at{depth}")
+        self.emit(f"scf.yield {', '.join([*inner, after])} : {kinds}", "}")
+        return [f"%r{depth}#{i}" for i in range(len(sums))], f"%r{depth}#{len(sums)}"
+
+    def _dense(self, rows: list[str], sums: list[str], at: str) -> tuple[list[str], str]:
+        """Vectors along the innermost segment, the last one masked."""
+        kinds = ", ".join([self.vector] * len(sums))
+        held = [f"%h{i}" for i in range(len(sums))]
+        given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
+        columns = [f"%w{column}" for column in range(self.columns)]
+        self.emit(*(bytes_behind(name, f"%b{column}", at) for column, name in enumerate(columns)))
+        self.emit(f"%full:{len(sums)} = scf.for %k = %none to %whole step %lanes iter_args({given}) -> ({kinds}) : i64 {{")
+        inner = self._step("f", "%k", rows, columns, held, masked=False)
+        self.emit(f"scf.yield {', '.join(inner)} : {kinds}", "}")
+        whole = [f"%full#{i}" for i in range(len(sums))]
+        self.emit(f"%every:{len(sums)} = scf.if %has_past -> ({kinds}) {{")
+        inner = self._step("p", "%whole", rows, columns, whole, masked=True)
+        self.emit(f"scf.yield {', '.join(inner)} : {kinds}", "} else {", f"scf.yield {', '.join(whole)} : {kinds}", "}")
+        self.emit(f"%after = arith.addi {at}, %run : i64")
+        return [f"%every#{i}" for i in range(len(sums))], "%after"
+
+    def _step(
+        self, tag: str, place: str, rows: list[str], columns: list[str], sums: list[str], *, masked: bool
+    ) -> list[str]:
+        """The products of a vector of each row by one of each column, added to the ``sums``."""
+        for name, sources in (("x", rows), ("y", columns)):
+            for number, source in enumerate(sources):
+                found = f"%{tag}{name}{number}"
+                self.emit(f"{found}p = llvm.getelementptr {source}[{place}] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
+                self.emit(
+                    f"{found} = llvm.intr.masked.load {found}p, %mask, %zero {{alignment = 4 : i32}}"
+                    f" : (!llvm.ptr, {self.mask}, {self.vector}) -> {self.vector}"
+                    if masked
+                    else f"{found} = llvm.load {found}p {{alignment = 4 : i64}} : !llvm.ptr -> {self.vector}"
+                )
+        after = []
+        for (row, column), total in zip(self.cells, sums, strict=True):
+            after.append(f"%{tag}s{row}_{column}")
+            self.emit(f"{after[-1]} = math.fma %{tag}x{row}, %{tag}y{column}, {total} : {self.vector}")
+        return after
+
+    def _added_up(self, sums: list[str]) -> str:
+        """A vector whose first lanes are what the lanes of each sum add up to, in their order.
+
+        Two vectors of partial sums become one of half as many each: what lies in the first and in the second half of the lanes
+        of each sum is added.
+        """
+        width, made = self.lanes, 0
+        while width > 1:
+            half, after = width // 2, list[str]()
+            # The lanes of two vectors side by side: of each sum, those of its first half and those of its second.
+            first = [at + i for at in range(0, 2 * self.lanes, width) for i in range(half)]
+            for one, other in zip(sums[::2], [*sums[1::2], sums[-1]], strict=False):
+                after.append(f"%t{made}")
+                made += 1
+                for name, order in (("l", first), ("h", [lane + half for lane in first])):
+                    self.emit(f"{after[-1]}{name} = vector.shuffle {one}, {other} {order} : {self.vector}, {self.vector}")
+                self.emit(f"{after[-1]} = arith.addf {after[-1]}l, {after[-1]}h : {self.vector}")
+            sums, width = after, half
+        return sums[0]
+
+    def _store(self, total: str) -> None:
+        """The sums of each row, side by side."""
+        part = f"vector<{self.columns}xf32>"
+        for row in range(self.rows):
+            lanes = list(range(row * self.columns, (row + 1) * self.columns))
+            self.emit(
+                f"%sums{row} = vector.shuffle {total}, {total} {lanes} : {self.vector}, {self.vector}",
+                f"llvm.store %sums{row}, %c{row} {{alignment = 4 : i64}} : {part}, !llvm.ptr",
+            )
+
+
+def _driver(unit: VectorUnit, kind: DotKind) -> str:
+    """The function that programs call, and the one that does some blocks of rows."""
+    height, blocks = _height(unit, kind.columns), f"{kind.name}_blocks"
+    pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c")]
+    arguments = [*pointers, *words(["ms", "length", *kind.words]), *tail_text.ARGUMENTS]
+    tile_moved = {"%rows": "%here", "%c": "%target"}
+
+    def tile(rows: int, table: str) -> str:
+        moved = tile_moved | {"%rows": table}
+        return called(
+            _tile_name(kind.segments, rows, kind.columns),
+            [(moved.get(name, name), type_) for name, type_ in _tile_arguments(kind.segments)],
+        )
+
+    of_blocks = [
+        f"func.func private @{blocks}({declared(arguments)}, {threads.RANGE}) {{",
+        *constants(none=0, one=1, block=_BLOCK, height=height, j=0, n=kind.columns, bytes=_BYTES),
+        *own("rows", (_BLOCK + 1) * row_tables.ENTRY_BYTES),
+        *own("sums", _BLOCK * BLOCK_COLUMNS * _BYTES),
+        *tail_text.follows(),
+        *tail_text.steps(kind.rows),
+        "%far = arith.muli %length, %bytes : i64",
+        "scf.for %t = %begin to %end step %one : i64 {",
+        "%i = arith.muli %t, %block : i64",
+        "%left = arith.subi %ms, %i : i64",
+        "%mh = arith.minsi %left, %block : i64",
+        row_tables.write("m", kind.rows, ("ma", "mt"), ("%rows", "%i", "%mh")),
+        *tail_text.target(),
+        "%past = arith.remui %mh, %height : i64",
+        "%whole = arith.subi %mh, %past : i64",
+        "scf.for %row = %none to %whole step %height : i64 {",
+        "%entry = arith.addi %row, %row : i64",
+        "%here = llvm.getelementptr %rows[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        tile(height, "%here"),
+        "}",
+        "scf.for %row = %whole to %mh step %one : i64 {",
+        "%entry = arith.addi %row, %row : i64",
+        "%here = llvm.getelementptr %rows[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        tile(1, "%here"),
+        "}",
+        "scf.if %has_tail {",
+        tail_text.call("%sums", ["i", "mh", "j", "n", "n"]),
+        "}",
+        "}",
+        "return",
+        "}",
+    ]
+    given = declared([*pointers, *words(kind.words), *tail_text.ARGUMENTS])
+    entry = [
+        f"func.func private @{kind.name}(%ctx: !llvm.ptr, {given}) {{",
+        *constants(one=1, block=_BLOCK, most=PRODUCTS, columns=kind.columns),
+        product("ms", [f"%mn{i}" for i in range(kind.rows)]),
+        product("length", [f"%kn{i}" for i in range(kind.segments)]),
+        "%blocks = arith.ceildivsi %ms, %block : i64",
+        product("all", ["%length", "%columns", "%block"]),
+        "%work = arith.divui %all, %most : i64",
+        call_all(blocks, arguments, {}, "%blocks, %work"),
+        "return",
+        "}",
+    ]
+    return "\n".join([*of_blocks, threads.spread(blocks, [type_ for _, type_ in arguments]), *entry])
