@@ -14,6 +14,7 @@ from onnx2torch_mlir.engine.compiler import (
     contraction_panels,
     contraction_rows,
     dot_products,
+    double_products,
     register_tile,
     row_tables,
     tail_text,
@@ -25,6 +26,7 @@ from onnx2torch_mlir.engine.compiler.contraction_blocks import FLAGS, Blocks, ca
 from onnx2torch_mlir.engine.compiler.contraction_kinds import PRODUCTS, Kind
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
 from onnx2torch_mlir.engine.compiler.dot_products import DotKind
+from onnx2torch_mlir.engine.compiler.double_products import DoubleKind
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -41,19 +43,22 @@ def functions_for(
     of_rows: set[RowsKind],
     needed: Set[TileSize],
     codes: Set[str] = frozenset(),
-    *,
     dots: Set[DotKind] = frozenset(),
+    doubles: Set[DoubleKind] = frozenset(),
+    *,
     with_winograd: bool = False,
 ) -> list[str]:
-    """The texts of the functions of ``kinds``, ``of_rows`` and ``dots``, of Winograd's algorithm where some convolution goes by
-    it, and of what they call, but for tails and the packing of columns.
+    """The texts of the functions of ``kinds``, ``of_rows``, ``dots`` and ``doubles``, of Winograd's algorithm where some
+    convolution goes by it, and of what they call, but for tails and the packing of columns.
 
     ``needed``: the tiles that they need to be fast. ``codes``: what those are that kinds of coded columns read.
     """
     every: list[Kind | RowsKind] = [*kinds, *of_rows]
     loops = {(kind.rows, kind.segments) for kind in every} | ({winograd_code.LOOPS} if with_winograd else set())
-    texts = [row_tables.rows(count) for count in sorted({rows for rows, _ in loops} | {kind.rows for kind in dots})]
+    tables = {rows for rows, _ in loops} | {kind.rows for kind in dots} | {kind.rows for kind in doubles}
+    texts = [row_tables.rows(count) for count in sorted(tables)]
     texts += dot_products.functions_for(unit, sorted(dots, key=lambda kind: kind.name))
+    texts += double_products.functions_for(unit, sorted(doubles, key=lambda kind: kind.name))
     segments = sorted({count for _, count in loops})
     if not segments:
         return texts

@@ -75,9 +75,10 @@ def all_known(lengths: Sequence[int | None]) -> list[int] | None:
     return known if len(known) == len(lengths) else None
 
 
-def match(generic: ir.Operation) -> Contraction | None:
-    """The contraction that a ``linalg.generic`` on memrefs is, or None."""
-    if len(generic.operands) != 3 or not is_sum_of_products(generic):
+def match(generic: ir.Operation, *, doubles: bool = False) -> Contraction | None:
+    """The contraction that a ``linalg.generic`` on memrefs is, or None; of float64 if ``doubles``, whose left operand may lie
+    in any way."""
+    if len(generic.operands) != 3 or not is_sum_of_products(generic, ir.F64Type if doubles else ir.F32Type):
         return None
     operands = accesses(generic)
     summed = iterators(generic)
@@ -100,15 +101,16 @@ def match(generic: ir.Operation) -> Contraction | None:
         return None
     rows = [dim for dim in others if dim not in sides[1]]
     batches = [dim for dim in others if dim in sides[1]]
-    last = [dim for dim in reductions if operands[left].step(dim) == 1]
+    last = [dim for dim in reductions if operands[left].step(dim) == 1] or (reductions if doubles else [])
     if not last:
         return None
     segments = [dim for dim in reductions if dim != last[-1]] + [last[-1]]
     return Contraction(generic, left, right, operands, batches, rows, column, segments)
 
 
-def is_sum_of_products(generic: ir.Operation, *, widened: bool = False) -> bool:
-    """Whether a nest of three operands adds up, as float32, the products of the first two; ``widened``: after widening them."""
+def is_sum_of_products(generic: ir.Operation, total_type: type[ir.Type] = ir.F32Type, *, widened: bool = False) -> bool:
+    """Whether a nest of three operands adds up, as float32 or another type, the products of the first two; ``widened``: after
+    widening them."""
     block = generic.regions[0].blocks[0]
     operations = [operation.operation for operation in block.operations]
     if widened:
@@ -120,7 +122,7 @@ def is_sum_of_products(generic: ir.Operation, *, widened: bool = False) -> bool:
     factors = [made_by(value, "arith.extf") if widened else None for value in product.operands]
     multiplied = {v if made is None else made.operands[0] for v, made in zip(product.operands, factors, strict=True)}
     return (
-        isinstance(running.type, ir.F32Type)
+        isinstance(running.type, total_type)
         and multiplied == {x, y}
         and {*total.operands} == {running, product.results[0]}
         and [*end.operands] == [total.results[0]]

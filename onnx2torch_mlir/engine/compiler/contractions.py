@@ -8,7 +8,6 @@ operands it moves. What does not fit stays a loop nest. Weights are packed once,
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from dataclasses import replace as with_changes
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
@@ -21,6 +20,7 @@ from onnx2torch_mlir.engine.compiler import (
     contraction_driver,
     contraction_tails,
     dot_products,
+    double_products,
     runtime,
     tail_calls,
     threads,
@@ -32,6 +32,7 @@ from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kin
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
 from onnx2torch_mlir.engine.compiler.dot_products import DotKind
+from onnx2torch_mlir.engine.compiler.double_products import DoubleKind
 from onnx2torch_mlir.engine.compiler.needed_tiles import NeededTiles
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
 from onnx2torch_mlir.engine.compiler.outlined import Outlined
@@ -57,6 +58,7 @@ class _Program:
     kinds: set[Kind] = field(default_factory=set)
     of_rows: set[RowsKind] = field(default_factory=set)
     dots: set[DotKind] = field(default_factory=set)
+    doubles: set[DoubleKind] = field(default_factory=set)
     codes: set[str] = field(default_factory=set)
     """What the columns are that are read as codes."""
     packed_before: set[tuple[int, int]] = field(default_factory=set)
@@ -85,9 +87,14 @@ def replace(
     loops = _replace_attention(main, program) if with_attention else []
     program.nests = named(main, "linalg.generic")
     while program.nests:
-        found = match(program.nests.pop(0))
+        nest = program.nests.pop(0)
+        found = match(nest)
         if found is not None:
             _call(found, program)
+            continue
+        found = match(nest, doubles=True)
+        if found is not None:
+            _call_doubles(found, program)
     _append(module, program, written)
     return loops
 
@@ -115,14 +122,15 @@ def _replace_attention(main: ir.Operation, program: _Program) -> list[ir.Operati
 
 def _append(module: ir.Module, program: _Program, written: WrittenCode) -> None:
     """The functions that are called."""
-    if not program.kinds and not program.of_rows and not program.has_winograd and not program.dots:
+    if not (program.kinds or program.of_rows or program.has_winograd or program.dots or program.doubles):
         return
     unit = of_host()
     packed = {kind.unpacked for kind in program.kinds if not kind.packed} | {count for count, _ in program.packed_before}
     texts = [column_packing.functions_for(unit, count) for count in sorted(packed)]
     texts += [column_packing.functions_for_batches(*key) for key in sorted(program.packed_before)]
     needed = (program.kinds, program.of_rows, program.tiles.sizes, program.codes)
-    texts += contraction_driver.functions_for(unit, *needed, dots=program.dots, with_winograd=program.has_winograd)
+    others = (program.dots, program.doubles)
+    texts += contraction_driver.functions_for(unit, *needed, *others, with_winograd=program.has_winograd)
     written.add(module, threads.SIGNATURES + runtime.SIGNATURES, *texts)
 
 
@@ -144,29 +152,39 @@ def _call(found: Contraction, program: _Program) -> None:
     tail = contraction_tails.find(found, fill) if many else None
     if tail is not None:
         contraction_tails.prepare(tail, generic)
-    sizes = Sizes(found)
-    with ir.InsertionPoint(generic), generic.location:
-        place = ir.InsertionPoint(generic)
-        if not many:
-            # Packing costs more than it saves where there are few rows: then the loops do it.
-            place = _where_many(found, sizes, fill)
-        elif fill is not None:
-            fill.erase()
-        with place:
-            _emit(found, program, packing, tail, zeroed=fill is not None)
+    with ir.InsertionPoint(generic), generic.location, _place(found, fill, many=many):
+        _emit(found, program, packing, tail, zeroed=fill is not None)
     generic.erase()
     if tail is not None:
         program.nests = [nest for nest in program.nests if nest != tail.nest]
         contraction_tails.leave_out(tail)
 
 
-def _where_many(found: Contraction, sizes: Sizes, fill: ir.Operation | None) -> ir.InsertionPoint:
-    """Loops for few rows, as they are; the insertion point of what is done for many."""
+def _call_doubles(found: Contraction, program: _Program) -> None:
+    """The same for a contraction of float64, but where it is known that there are few rows."""
+    rows = found.known_rows
+    if rows is not None and rows < _FEW_ROWS:
+        return
+    fill = fill_before(found.generic)
+    with ir.InsertionPoint(found.generic), found.generic.location, _place(found, fill, many=rows is not None):
+        program.doubles.add(double_products.kind_of(found))
+        double_products.call(found, program.weights.context, zeroed=fill is not None)
+    found.generic.erase()
+
+
+def _place(found: Contraction, fill: ir.Operation | None, *, many: bool) -> ir.InsertionPoint:
+    """Where the call belongs, which makes the result zero that ``fill`` did: instead of the nest, if there are ``many`` rows;
+    else where it turns out that there are, for packing costs more than it saves where there are few, and loops do these."""
+    if many:
+        if fill is not None:
+            fill.erase()
+        return ir.InsertionPoint(found.generic)
+    sizes = Sizes(found)
     total = sizes.number(1)
     for dim in found.rows:
         total = arith.MulIOp(total, sizes.count(dim)).result
-    many = arith.CmpIOp(arith.CmpIPredicate.sge, total, sizes.number(_FEW_ROWS)).result
-    return where(many, found.generic, fill)
+    are_many = arith.CmpIOp(arith.CmpIPredicate.sge, total, sizes.number(_FEW_ROWS)).result
+    return where(are_many, found.generic, fill)
 
 
 def _emit(
@@ -180,7 +198,10 @@ def _emit(
     """The call of the driver at the insertion point."""
     dots = dot_products.kind_of(of_host(), found, packing) if zeroed else None
     if dots is not None and packing is not None:
-        _emit_dots(found, dots, program, packing, tail)
+        program.dots.add(dots)
+        weights = program.weights.packed(dot_products.packing_of(packing))
+        with tail_calls.handed_on(tail, program.tails, [dots.columns]) as told:
+            dot_products.call(found, dots, _pointers(found, program, weights, tail), told)
         return
     image = winograd.match(found, packing) if program.with_winograd and zeroed else None
     if image is not None and packing is not None:
@@ -225,24 +246,6 @@ def _pointers(found: Contraction, program: _Program, right: ir.Value, tail: cont
     """The context, both operands and the result, of which there is none before a tail."""
     left = address(found.value(found.left))
     return [program.weights.context, left, right, left if tail is not None else address(found.value(2))]
-
-
-def _emit_dots(
-    found: Contraction, kind: DotKind, program: _Program, packing: Packing, tail: contraction_tails.Found | None
-) -> None:
-    """The call of what does few columns, each packed by itself, at the insertion point."""
-    sizes = Sizes(found)
-    weights = program.weights.packed(with_changes(packing, width=1))
-    program.dots.add(kind)
-    given = _pointers(found, program, weights, tail)
-    for dim in found.rows:
-        given += [sizes.count(dim), sizes.step(found.left, dim), sizes.step(2, dim)]
-    groups = found.merged()
-    for group in groups[:-1]:
-        given += [sizes.count_of(group), sizes.step(found.left, group[-1])]
-    given.append(sizes.count_of(groups[-1]))
-    with tail_calls.handed_on(tail, program.tails, [kind.columns]) as told:
-        func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *told])
 
 
 def _emit_winograd(

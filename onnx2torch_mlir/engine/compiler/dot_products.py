@@ -7,14 +7,19 @@ the innermost segment; only at the end are they added up. Each column is packed 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from onnx2torch_mlir.engine.compiler import row_tables, tail_text, threads
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+from onnx2torch_mlir.engine.compiler import row_tables, segment_loops, tail_text, threads
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, product, words
 from onnx2torch_mlir.engine.compiler.contraction_blocks import call_all, own
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, PRODUCTS
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
+from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.layout import Packing
 
@@ -58,7 +63,7 @@ def kind_of(unit: VectorUnit, found: Contraction, packing: Packing | None) -> Do
     if lengths is None or not lengths[-1]:
         return None
     vectors = -(-lengths[-1] // unit.lanes)
-    every = vectors * (packing_length(packing) // lengths[-1])
+    every = vectors * (_length(packing) // lengths[-1])
     if every < _LEAST_VECTORS or lengths[-1] < _FULL * vectors * unit.lanes:
         return None
     return DotKind(len(found.rows), len(lengths), packing.columns[0])
@@ -75,12 +80,25 @@ def by_rows(found: Contraction) -> Contraction:
     return replace(found, left=found.right, right=found.left, batches=[], rows=rows, column=None, segments=segments)
 
 
-def packing_length(packing: Packing) -> int:
+def packing_of(packing: Packing) -> Packing:
+    """The weight of a match, each column by itself."""
+    return replace(packing, width=1)
+
+
+def call(found: Contraction, kind: DotKind, pointers: list[ir.Value], told: list[ir.Value]) -> None:
+    """A call at the insertion point. ``pointers`` come before `DotKind.words`, what a tail is ``told`` behind them."""
+    sizes, given = Sizes(found), list[ir.Value]()
+    for dim in found.rows:
+        given += [sizes.count(dim), sizes.step(found.left, dim), sizes.step(2, dim)]
+    *outer, last = found.merged()
+    for group in outer:
+        given += [sizes.count_of(group), sizes.step(found.left, group[-1])]
+    func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*pointers, *given, sizes.count_of(last), *told])
+
+
+def _length(packing: Packing) -> int:
     """How many numbers a packed column has."""
-    length = 1
-    for count, _ in packing.segments:
-        length *= count
-    return length
+    return math.prod(count for count, _ in packing.segments)
 
 
 def functions_for(unit: VectorUnit, kinds: Sequence[DotKind]) -> list[str]:
@@ -137,40 +155,17 @@ class _Tile:
             "%has_past = arith.cmpi ne, %past, %none : i64",
             f"%run = arith.muli %kn{self.segments - 1}, %bytes : i64",
         )
-        for row in range(self.rows):
-            for side, place in (("a", 2 * row), ("c", 2 * row + 1)):
-                self.emit(
-                    f"%{side}e{row} = llvm.getelementptr %rows[{place}] : (!llvm.ptr) -> !llvm.ptr, i64",
-                    f"%{side}o{row} = llvm.load %{side}e{row} : !llvm.ptr -> i64",
-                    bytes_behind(f"%{side}{row}", f"%{side}", f"%{side}o{row}"),
-                )
+        self.emit(*segment_loops.places_of_rows(self.rows))
         for column in range(self.columns):
             before = f"%b{column - 1}" if column else "%b"
             self.emit(bytes_behind(f"%b{column}", before, "%far" if column else "%none"))
-        sums, _ = self._segment(0, [f"%a{row}" for row in range(self.rows)], ["%zero"] * len(self.cells), "%none")
-        self._store(self._added_up(sums))
+        rows = [f"%a{row}" for row in range(self.rows)]
+        start = ["%zero"] * len(self.cells)
+        self._store(self._added_up(segment_loops.around(self.emit, self.segments - 1, rows, start, self.vector, self._dense)))
         self.emit("return", "}")
         return "\n".join(self.lines)
 
-    def _segment(self, depth: int, rows: list[str], sums: list[str], at: str) -> tuple[list[str], str]:
-        """The loops of segment ``depth`` and those inside; the sums, and how many bytes of each column are behind then."""
-        if depth == self.segments - 1:
-            return self._dense(rows, sums, at)
-        held = [f"%h{depth}_{i}" for i in range(len(sums))]
-        kinds = ", ".join([*[self.vector] * len(sums), "i64"])
-        given = ", ".join(f"{h} = {s}" for h, s in zip([*held, f"%at{depth}"], [*sums, at], strict=True))
-        self.emit(
-            f"%r{depth}:{len(sums) + 1} = scf.for %i{depth} = %none to %kn{depth} step %one"
-            f" iter_args({given}) -> ({kinds}) : i64 {{",
-            f"%far{depth} = arith.muli %i{depth}, %ka{depth} : i64",
-        )
-        moved = [f"%a{depth}_{number}" for number in range(len(rows))]
-        self.emit(*(bytes_behind(to, row, f"%far{depth}") for to, row in zip(moved, rows, strict=True)))
-        inner, after = self._segment(depth + 1, moved, held, f"%at{depth}")
-        self.emit(f"scf.yield {', '.join([*inner, after])} : {kinds}", "}")
-        return [f"%r{depth}#{i}" for i in range(len(sums))], f"%r{depth}#{len(sums)}"
-
-    def _dense(self, rows: list[str], sums: list[str], at: str) -> tuple[list[str], str]:
+    def _dense(self, rows: Sequence[str], sums: Sequence[str], at: str) -> tuple[list[str], str]:
         """Vectors along the innermost segment, the last one masked."""
         kinds = ", ".join([self.vector] * len(sums))
         held = [f"%h{i}" for i in range(len(sums))]
@@ -188,7 +183,7 @@ class _Tile:
         return [f"%every#{i}" for i in range(len(sums))], "%after"
 
     def _step(
-        self, tag: str, place: str, rows: list[str], columns: list[str], sums: list[str], *, masked: bool
+        self, tag: str, place: str, rows: Sequence[str], columns: Sequence[str], sums: Sequence[str], *, masked: bool
     ) -> list[str]:
         """The products of a vector of each row by one of each column, added to the ``sums``."""
         for name, sources in (("x", rows), ("y", columns)):
