@@ -32,7 +32,7 @@ def computed(op, x, w, *, known=False, dynamic=False, threads=2, **attributes):
     return code.run([x] if known else [x, w])[0]
 
 
-SIZES = [(4, 5, 3), (7, 1, 1), (67, 131, 45), (200, 16, 64), (1, 9, 9), (0, 4, 4), (5, 0, 3), (400, 33, 17)]
+SIZES = [(4, 5, 3), (7, 1, 1), (67, 131, 45), (200, 16, 64), (1, 9, 9), (40, 3, 5), (0, 4, 4), (5, 0, 3), (400, 33, 17)]
 
 
 @pytest.mark.parametrize("known", [False, True])

@@ -161,12 +161,11 @@ def _call(found: Contraction, program: _Program) -> None:
 
 
 def _call_doubles(found: Contraction, program: _Program) -> None:
-    """The same for a contraction of float64, but where it is known that there are few rows."""
-    rows = found.known_rows
-    if rows is not None and rows < _FEW_ROWS:
+    """The same for a contraction of float64."""
+    if not double_products.pays(found):
         return
     fill = fill_before(found.generic)
-    with ir.InsertionPoint(found.generic), found.generic.location, _place(found, fill, many=rows is not None):
+    with ir.InsertionPoint(found.generic), found.generic.location, _place(found, fill, many=found.known_rows is not None):
         program.doubles.add(double_products.kind_of(found))
         double_products.call(found, program.weights.context, zeroed=fill is not None)
     found.generic.erase()

@@ -7,6 +7,7 @@ and weights that are packed once, they do without.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from torch_mlir.dialects import arith, func
 from onnx2torch_mlir.engine.compiler import double_tile, row_tables, threads
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, moved_by_batch, product, words
 from onnx2torch_mlir.engine.compiler.contraction_blocks import call_all, own
-from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
+from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -25,6 +26,9 @@ _TABLE = 48
 """Rows whose places are known at a time; tiles of all heights divide it."""
 _ROWS = 4 * _TABLE
 """Of a job: to pack its columns takes a hundredth of the time of so many."""
+_LEAST_ROWS = 4
+_LEAST_PRODUCTS = 256
+"""Of each batch: loops do matrices of 4 by 4 in a third of the time that it takes to pack columns and write tables."""
 _PRODUCTS = 4
 """Products and sums that take as long as one operation on an element elsewhere (threads.py)."""
 
@@ -49,6 +53,14 @@ class DoubleKind:
         found = [f"{letter}{i}" for i in range(self.batches) for letter in ("bn", "ba", "bb", "bc")]
         found += [f"m{letter}{i}" for i in range(self.rows) for letter in "nac"]
         return [*found, "n", "nb", *(f"k{letter}{i}" for i in range(self.segments) for letter in "nab")]
+
+
+def pays(found: Contraction) -> bool:
+    """Whether a contraction is large enough for tiles, as far as its sizes are known."""
+    dims = [*found.rows, *([] if found.column is None else [found.column]), *found.segments]
+    lengths = all_known([found.fixed_length(dim) for dim in dims])
+    rows = found.known_rows
+    return (rows is None or rows >= _LEAST_ROWS) and (lengths is None or math.prod(lengths) >= _LEAST_PRODUCTS)
 
 
 def kind_of(found: Contraction) -> DoubleKind:
