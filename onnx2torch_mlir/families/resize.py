@@ -228,7 +228,9 @@ def _interpolated(
     integral = not (x.dtype.is_floating_point or x.dtype.is_complex)
     result = x if x.dtype.is_complex else g.cast(x, _coordinate_dtype(x.dtype))
     at_once: list[tuple[ResizedAxis, list[Tap]]] = []
-    for item in reversed(resized):
+    # Integers are rounded axis by axis, from the last one on, as onnxruntime does it; products with matrices take as long in
+    # any order, and move least so.
+    for item in reversed(resized) if integral or method.antialias else sorted(resized, key=_turn):
         where = places[item.axis]
         scale = item.scale.known()
         if method.antialias and not (scale is not None and scale >= 1):
