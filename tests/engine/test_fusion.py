@@ -117,13 +117,34 @@ def test_other_users_broadcasts_and_reductions_stay_apart(x):
     np.testing.assert_allclose(result(body, x)[0], x + 2 * x.sum(1, keepdims=True), rtol=1e-4, atol=1e-5)
 
 
-def test_producer_that_knows_its_place_stays_apart(x):
-    place = "%k = linalg.index 0 : index\n%q = arith.index_cast %k : index to i64\n%p = arith.sitofp %q : i64 to f32\n"
-    body = SIZES + nest("a", place + "%r = arith.addf %x0, %p : f32", [("%a0", X, SAME)])
-    body += nest("b", place + "%r = arith.mulf %x0, %p : f32", [("%a", X, SAME)]) + f"\nreturn %b : {X}"
-    assert nests(body) == 2
+PLACE = "%k = linalg.index 0 : index\n%q = arith.index_cast %k : index to i64\n%p = arith.sitofp %q : i64 to f32\n"
+
+
+def test_producer_that_knows_its_place(x):
+    body = SIZES + nest("a", PLACE + "%r = arith.addf %x0, %p : f32", [("%a0", X, SAME)])
+    body += nest("b", PLACE + "%r = arith.mulf %x0, %p : f32", [("%a", X, SAME)]) + f"\nreturn %b : {X}"
+    assert nests(body) == 1
     rows = np.arange(x.shape[0], dtype="f")[:, None]
     np.testing.assert_allclose(result(body, x)[0], (x + rows) * rows)
+
+
+def test_producer_that_knows_its_place_where_it_is_read_in_another_order(x):
+    body = SIZES + nest("a", PLACE + "%r = arith.addf %x0, %p : f32", [("%a0", X, SAME)])
+    body += nest("b", PLACE + "%r = arith.mulf %x0, %p : f32", [("%a", X, TURNED)], out="%et") + f"\nreturn %b : {X}"
+    assert nests(body, [(f32, (M, N))]) == 1
+    rows, columns = (np.arange(size, dtype="f") for size in x.shape)
+    np.testing.assert_allclose(result(body, x, [(f32, (M, N))])[0], (x.T + rows) * columns[:, None])
+
+
+def test_sums_of_what_knows_its_place_stay_apart(x):
+    body = SIZES + nest("a", PLACE + "%r = arith.addf %x0, %p : f32", [("%a0", X, SAME)])
+    body += "\n%er = tensor.empty(%n) : tensor<?xf32>"
+    body += "\n%f = linalg.fill ins(%zero : f32) outs(%er : tensor<?xf32>) -> tensor<?xf32>"
+    body += nest("b", "%r = arith.addf %x0, %out : f32", [("%a", X, SAME)], "%f", ROW, "reduction")
+    body += "\nreturn %b : tensor<?xf32>"
+    assert nests(body, [(f32, (N,))]) == 2
+    rows = np.arange(x.shape[0], dtype="f")[:, None]
+    np.testing.assert_allclose(result(body, x, [(f32, (N,))])[0], (x + rows).sum(1), rtol=1e-5, atol=1e-5)
 
 
 PRODUCT = """

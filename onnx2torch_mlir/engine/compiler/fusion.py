@@ -11,6 +11,8 @@ repeated heads) where it was before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.dim_orders import before_collapse, loops_of
@@ -18,7 +20,7 @@ from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, interchange, iterators, substitute
 from onnx2torch_mlir.engine.compiler.order_propagation import RESHAPES
 from onnx2torch_mlir.engine.compiler.reshaped_nests import expand_inputs
-from onnx2torch_mlir.engine.compiler.walks import copied, functions, made_by, named
+from onnx2torch_mlir.engine.compiler.walks import copied, functions, made_by, named, nested
 from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 _MOST_OPERATIONS = 64
@@ -191,7 +193,7 @@ def _fits(producer: ir.Operation, consumer: ir.Operation) -> bool:
     uses = [use for use in uses if use.owner.operation == consumer]
     if any(use.operand_number >= inputs for use in uses):
         return False
-    if not _is_pointwise(producer) or named(producer, "linalg.index"):
+    if not _is_pointwise(producer) or (named(producer, "linalg.index") and any(iterators(consumer))):
         return False
     running = list(producer.regions[0].blocks[0].arguments)[-1]
     if list(running.uses) or not _is_permutation(indexing_maps(producer)[-1]):
@@ -261,7 +263,7 @@ def _fused(producer: ir.Operation, consumer: ir.Operation) -> ir.Operation:
         block = fused.regions[0].blocks.append(*[source.type for source in sources])
         mapping: dict[ir.Value, ir.Value] = dict(zip(sources, block.arguments, strict=True))
         with ir.InsertionPoint(block):
-            value = _copy_body(inner, mapping)[0]
+            value = _copy_body(inner, mapping, _places(inner_maps, read))[0]
             for position in range(outer_inputs):
                 if position not in kept:
                     mapping[outer.arguments[position]] = value
@@ -277,18 +279,29 @@ def _fused(producer: ir.Operation, consumer: ir.Operation) -> ir.Operation:
 
 def _composed(inner: list[ir.AffineMap], read: ir.AffineMap) -> list[ir.AffineMap]:
     """The maps ``inner`` of a producer over the loops of a consumer that reads its result by ``read``."""
+    places = _places(inner, read)
+    return [ir.AffineMap.get(read.n_dims, 0, [substitute(e, places) for e in map_.results]) for map_ in inner]
+
+
+def _places(inner: list[ir.AffineMap], read: ir.AffineMap) -> list[ir.AffineExpr]:
+    """What each loop of the producer is over those of the consumer."""
     # Dim d of the producer is the consumer's expression for the place where the result's map has d.
     places: list[ir.AffineExpr] = list(read.results)
     for place, expression in enumerate(inner[-1].results):
         places[expression.position] = read.results[place]
-    return [ir.AffineMap.get(read.n_dims, 0, [substitute(e, places) for e in map_.results]) for map_ in inner]
+    return places
 
 
-def _copy_body(block: ir.Block, mapping: dict[ir.Value, ir.Value]) -> list[ir.Value]:
-    """Copy the operations of a body to the insertion point; what it yields, there."""
+def _copy_body(
+    block: ir.Block, mapping: dict[ir.Value, ir.Value], places: Sequence[ir.AffineExpr] = ()
+) -> list[ir.Value]:
+    """Copy the operations of a body to the insertion point, whose loops stand at ``places``; what it yields, there."""
     operations = [operation.operation for operation in block.operations]
     for operation in operations[:-1]:
-        copied(operation, mapping)
+        copy = copied(operation, mapping)
+        for one in [one for one in (copy, *nested(copy)) if one.name == "linalg.index"] if places else ():
+            loop = ir.AffineDimExpr(places[int(one.attributes["dim"])]).position
+            one.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), loop)
     return [mapping.get(value, value) for value in operations[-1].operands]
 
 
