@@ -23,6 +23,8 @@ from onnx2torch_mlir.families.resize_axes import (
     antialiased,
     coordinates,
     cubic_taps,
+    dense_matrix,
+    few_taps,
     linear_taps,
     nearest_tap,
     outside,
@@ -228,14 +230,17 @@ def _interpolated(
     integral = not (x.dtype.is_floating_point or x.dtype.is_complex)
     result = x if x.dtype.is_complex else g.cast(x, _coordinate_dtype(x.dtype))
     at_once: list[tuple[ResizedAxis, list[Tap]]] = []
-    # Integers are rounded axis by axis, from the last one on, as onnxruntime does it; products with matrices take as long in
-    # any order, and move least so.
-    for item in reversed(resized) if integral or method.antialias else sorted(resized, key=_turn):
+    # Integers are rounded axis by axis, from the last one on, as onnxruntime does it.
+    for item in reversed(resized) if integral else sorted(resized, key=_turn):
         where = places[item.axis]
         scale = item.scale.known()
         if method.antialias and not (scale is not None and scale >= 1):
-            matrix = antialiased(g, where, item, method.mode, method.cubic_coeff_a, method.exclude_outside)
-            result = _by_matrix(g, result, item.axis, matrix)
+            found = antialiased(g, where, item, method.mode, method.cubic_coeff_a, method.exclude_outside)
+            taps = few_taps(g, item, *found)
+            if taps:
+                result = _by_all_taps(g, result, [(item, taps)])
+            else:
+                result = _by_matrix(g, result, item.axis, dense_matrix(g, item, *found))
         else:
             if method.mode == "linear":
                 # An axis whose scale is 1 at run time is one that onnxruntime does not resize.

@@ -20,6 +20,10 @@ from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import refuse
 
+_MOST_TAPS = 32
+_DENSE = 8
+"""To pick elements for a tap of a widened filter takes as long as so many products with a dense matrix."""
+
 
 @dataclass(frozen=True)
 class ResizedAxis:
@@ -173,10 +177,13 @@ def _inside(g: ProgramBuilder, index: Value, size: Dim, weight: Value) -> Value:
     return g.where(inside, weight, g.scalar(0.0, weight.dtype))
 
 
-def antialiased(g: ProgramBuilder, x: Value, resized: ResizedAxis, kind: str, a: float, exclude_outside: bool) -> Value:
-    """The matrix [places, size] that widens the filter ``kind`` (linear, cubic) by as much as the axis shrinks.
+def antialiased(
+    g: ProgramBuilder, x: Value, resized: ResizedAxis, kind: str, a: float, exclude_outside: bool
+) -> tuple[Value, Value]:
+    """The old elements, and their weights, [places, count], that a filter ``kind`` (linear, cubic) takes which is widened by as
+    much as the axis shrinks.
 
-    What the filter weighs beyond the ends goes to the ends, or is left out.
+    What it weighs beyond the ends goes to the ends, or is left out.
     """
     dtype = x.dtype
     shrink = g.minimum(resized.scale, g.scalar(1.0, dtype))
@@ -195,6 +202,20 @@ def antialiased(g: ProgramBuilder, x: Value, resized: ResizedAxis, kind: str, a:
     if exclude_outside:
         weights = _inside(g, index, resized.size, weights)
     weights = g.div(weights, g.sum(weights, [1], True))
-    zeros = g.full([resized.places, resized.size], 0.0, dtype)
-    matrix: Value = g.call("aten.scatter_add.default", zeros, 1, clamped(g, index, resized.size), weights)
+    return clamped(g, index, resized.size), weights
+
+
+def few_taps(g: ProgramBuilder, resized: ResizedAxis, index: Value, weights: Value) -> list[Tap]:
+    """A tap for each of the elements that `antialiased` finds; none where it is not known that they are few of the axis."""
+    count, size = index.shape[1], resized.size
+    if not isinstance(count, int) or count > _MOST_TAPS or (isinstance(size, int) and size < _DENSE * count):
+        return []
+    columns = [[g.reshape(g.slice(one, 1, i, i + 1), [one.shape[0]]) for one in (index, weights)] for i in range(count)]
+    return [Tap(*column) for column in columns]
+
+
+def dense_matrix(g: ProgramBuilder, resized: ResizedAxis, index: Value, weights: Value) -> Value:
+    """The matrix [places, size] of these weights."""
+    zeros = g.full([resized.places, resized.size], 0.0, weights.dtype)
+    matrix: Value = g.call("aten.scatter_add.default", zeros, 1, index, weights)
     return matrix
