@@ -17,6 +17,7 @@ from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.lowering.context import Context
 from onnx2torch_mlir.lowering.dtypes import Kind, kind
+from onnx2torch_mlir.lowering.movement import before_broadcast
 from onnx2torch_mlir.lowering.operand import Operand
 from onnx2torch_mlir.lowering.pointwise import broadcast_map, elementwise
 from onnx2torch_mlir.lowering.registry import rule
@@ -81,14 +82,18 @@ def gather(ctx: Context, node: Node, x: Operand, dim: int, index: Operand, spars
         return elementwise(ctx, out, [index], lambda _: ctx.at(x, []))
     for a in range(x.rank):
         require_fits(ctx, index.shape[a], x.shape[a], a == axis)
-    require_inside(ctx, index, x.shape[axis])
+    # What is picked from each of many planes alike has one index for all of them.
+    plain, reads = before_broadcast(index)
+    require_inside(ctx, plain, x.shape[axis])
     size = ctx.sizes.value(x.shape[axis])
 
-    def body(element: ir.Value) -> ir.Value:
+    def body(element: ir.Value, _: ir.Value) -> ir.Value:
         place = at_index(ctx, element, index.dtype, size)
         return ctx.at(x, [place if a == axis else b.iteration(a) for a in range(x.rank)])
 
-    return elementwise(ctx, out, [index], body)
+    every = tuple(range(out.rank))
+    result = b.generic([(plain.value, reads)], [(ctx.empty(out.dtype, out.shape), every)], "p" * out.rank, body)
+    return Operand(out.dtype, out.shape, result[0])
 
 
 def require_fits(ctx: Context, size: Dim, available: Dim, free: bool) -> None:

@@ -183,6 +183,27 @@ def test_scatter_where_an_index_is_repeated_or_moved(name, axis, reduction):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("name", PREPARED)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gather_where_an_index_is_repeated_or_moved(name, axis):
+    prepare, shape = PREPARED[name]
+    index = np.random.default_rng(1).integers(-7, 7, shape)
+    data = ramp(7, 7)
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": 18]>
+      g (float[7,7] x, int64[{",".join(map(str, shape))}] i) => (float[6,5] y) {{
+        {prepare}
+        y = GatherElements<axis = {axis}>(x, j)
+      }}""")
+    moved = index.T if name == "turned" else index[:, ::-1] if name == "around" else np.broadcast_to(index, (6, 5))
+    expected = np.zeros((6, 5), np.float32)
+    for place in np.ndindex(6, 5):
+        target = list(place)
+        target[axis] = moved[place]
+        expected[place] = data[tuple(target)]
+    (found,) = o2m.compile(model).run([data, index])
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_a_repeated_index_that_lies_outside_is_told():
     model = parser.parse_model("""<ir_version: 8, opset_import: ["": 18]>
       g (float[7,7] x, int64[6,1] i, float[6,7] u) => (float[7,7] y) { y = ScatterND(x, i, u) }""")
