@@ -43,9 +43,9 @@ def functions_for(
     of_rows: set[RowsKind],
     needed: Set[TileSize],
     codes: Set[str] = frozenset(),
+    *,
     dots: Set[DotKind] = frozenset(),
     doubles: Set[DoubleKind] = frozenset(),
-    *,
     with_winograd: bool = False,
 ) -> list[str]:
     """The texts of the functions of ``kinds``, ``of_rows``, ``dots`` and ``doubles``, of Winograd's algorithm where some

@@ -92,7 +92,7 @@ def replace(
         if found is not None:
             _call(found, program)
             continue
-        found = match(nest, doubles=True)
+        found = double_products.match_doubles(nest)
         if found is not None:
             _call_doubles(found, program)
     _append(module, program, written)
@@ -129,8 +129,9 @@ def _append(module: ir.Module, program: _Program, written: WrittenCode) -> None:
     texts = [column_packing.functions_for(unit, count) for count in sorted(packed)]
     texts += [column_packing.functions_for_batches(*key) for key in sorted(program.packed_before)]
     needed = (program.kinds, program.of_rows, program.tiles.sizes, program.codes)
-    others = (program.dots, program.doubles)
-    texts += contraction_driver.functions_for(unit, *needed, *others, with_winograd=program.has_winograd)
+    texts += contraction_driver.functions_for(
+        unit, *needed, dots=program.dots, doubles=program.doubles, with_winograd=program.has_winograd
+    )
     written.add(module, threads.SIGNATURES + runtime.SIGNATURES, *texts)
 
 
@@ -162,8 +163,6 @@ def _call(found: Contraction, program: _Program) -> None:
 
 def _call_doubles(found: Contraction, program: _Program) -> None:
     """The same for a contraction of float64."""
-    if not double_products.pays(found):
-        return
     fill = fill_before(found.generic)
     with ir.InsertionPoint(found.generic), found.generic.location, _place(found, fill, many=found.known_rows is not None):
         program.doubles.add(double_products.kind_of(found))

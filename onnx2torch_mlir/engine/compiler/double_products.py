@@ -17,7 +17,7 @@ from torch_mlir.dialects import arith, func
 from onnx2torch_mlir.engine.compiler import double_tile, row_tables, threads
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, moved_by_batch, product, words
 from onnx2torch_mlir.engine.compiler.contraction_blocks import call_all, own
-from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
+from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known, match
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -55,12 +55,16 @@ class DoubleKind:
         return [*found, "n", "nb", *(f"k{letter}{i}" for i in range(self.segments) for letter in "nab")]
 
 
-def pays(found: Contraction) -> bool:
-    """Whether a contraction is large enough for tiles, as far as its sizes are known."""
+def match_doubles(generic: ir.Operation) -> Contraction | None:
+    """The contraction of float64 that a nest is, if it is large enough for tiles, as far as its sizes are known."""
+    found = match(generic, doubles=True)
+    if found is None:
+        return None
     dims = [*found.rows, *([] if found.column is None else [found.column]), *found.segments]
     lengths = all_known([found.fixed_length(dim) for dim in dims])
     rows = found.known_rows
-    return (rows is None or rows >= _LEAST_ROWS) and (lengths is None or math.prod(lengths) >= _LEAST_PRODUCTS)
+    is_small = (rows is not None and rows < _LEAST_ROWS) or (lengths is not None and math.prod(lengths) < _LEAST_PRODUCTS)
+    return None if is_small else found
 
 
 def kind_of(found: Contraction) -> DoubleKind:
