@@ -12,7 +12,7 @@ from onnx2torch_mlir.engine.compiler import (
     tile_rows,
 )
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, FLAT_BLOCK_ROWS, Kind
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, FLAT_BLOCK_ROWS, Kind, segment_words
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
 from onnx2torch_mlir.engine.compiler.tile_rows import even_parts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -60,9 +60,7 @@ class Blocks:
         self.kind = kind
         self.sources = contraction_panels.SOURCE if packing and kind.unpacked == 1 else []
         self.header = ["%header"] if kind.codes else []
-        self.segments = [
-            name for i in range(kind.segments) for name in ([f"kn{i}", f"ka{i}"] if i < kind.segments - 1 else [f"kn{i}"])
-        ]
+        self.segments = segment_words(kind.segments)
         unpacked = ["nb", *(f"r{letter}{i}" for i in range(kind.unpacked) for letter in ("n", "b"))]
         self.column_sizes = ["n", *([] if kind.packed else unpacked)]
         self.row_sizes = [f"m{letter}{i}" for i in range(kind.rows) for letter in ("n", "a", "c")]

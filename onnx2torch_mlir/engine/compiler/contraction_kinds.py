@@ -11,10 +11,17 @@ from dataclasses import dataclass
 BLOCK_ROWS = 96
 BLOCK_COLUMNS = 64
 """Of blocks, which threads share; their sums have to stay in the first-level cache."""
-PRODUCTS = 8
-"""Products and sums that take as long as one operation on an element elsewhere (threads.py)."""
 FLAT_BLOCK_ROWS = 24
 """Of blocks along rows: so few that the result is written in about the order in which it lies in memory."""
+FEW_ROWS = 4
+"""Fewer are left to loops, where columns would have to be packed for them."""
+PRODUCTS = 8
+"""Products and sums that take as long as one operation on an element elsewhere (threads.py)."""
+
+
+def segment_words(count: int) -> list[str]:
+    """The names of the words that tell so many segments: each one's count and, but for the innermost, its step."""
+    return [name for i in range(count) for name in ([f"kn{i}", f"ka{i}"] if i < count - 1 else [f"kn{i}"])]
 
 
 @dataclass(frozen=True)

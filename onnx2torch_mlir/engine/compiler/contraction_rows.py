@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from onnx2torch_mlir.engine.compiler import contraction_panels, row_tables
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, declared, moved_by_batch, words
 from onnx2torch_mlir.engine.compiler.contraction_blocks import own
+from onnx2torch_mlir.engine.compiler.contraction_kinds import segment_words
 from onnx2torch_mlir.engine.compiler.parallel_loops import SOME_ROWS
 
 MOST_ROWS = 48
@@ -37,7 +38,7 @@ class RowsKind:
         found = ["batch", "first", "count", "n", "far"]
         found += [f"b{letter}{i}" for i in range(self.batches) for letter in "nac"]
         found += [f"m{letter}{i}" for i in range(self.rows) for letter in "nac"]
-        return found + [f"k{letter}{i}" for i in range(self.segments) for letter in ("na" if i < self.segments - 1 else "n")]
+        return found + segment_words(self.segments)
 
 
 def function(kind: RowsKind) -> str:

@@ -28,7 +28,7 @@ from onnx2torch_mlir.engine.compiler import (
     winograd,
 )
 from onnx2torch_mlir.engine.compiler.arguments import Weights
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, Kind
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, FEW_ROWS, Kind
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
 from onnx2torch_mlir.engine.compiler.dot_products import DotKind
@@ -43,7 +43,6 @@ from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.layout import Packing
 
 _BYTES = 4
-_FEW_ROWS = 4
 
 
 @dataclass
@@ -141,13 +140,11 @@ def _call(found: Contraction, program: _Program) -> None:
     fill = fill_before(generic)
     if packing is None and fill is not None:
         turned = dot_products.by_rows(found)
-        packing = _packing(turned, program)
-        if dot_products.kind_of(of_host(), turned, packing) is None:
-            packing = None
-        else:
-            found = turned
+        column = _packing(turned, program)
+        if dot_products.kind_of(of_host(), turned, column) is not None:
+            found, packing = turned, column
     rows = found.known_rows
-    if packing is None and rows is not None and rows < _FEW_ROWS:
+    if packing is None and rows is not None and rows < FEW_ROWS:
         return
     many = packing is not None or rows is not None
     tail = contraction_tails.find(found, fill) if many else None
@@ -181,7 +178,7 @@ def _place(found: Contraction, fill: ir.Operation | None, *, many: bool) -> ir.I
     total = sizes.number(1)
     for dim in found.rows:
         total = arith.MulIOp(total, sizes.count(dim)).result
-    are_many = arith.CmpIOp(arith.CmpIPredicate.sge, total, sizes.number(_FEW_ROWS)).result
+    are_many = arith.CmpIOp(arith.CmpIPredicate.sge, total, sizes.number(FEW_ROWS)).result
     return where(are_many, found.generic, fill)
 
 

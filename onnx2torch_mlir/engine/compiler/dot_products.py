@@ -17,7 +17,7 @@ from torch_mlir.dialects import func
 from onnx2torch_mlir.engine.compiler import row_tables, segment_loops, tail_text, threads
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, product, words
 from onnx2torch_mlir.engine.compiler.contraction_blocks import call_all, own
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, PRODUCTS
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, PRODUCTS, segment_words
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -51,7 +51,7 @@ class DotKind:
         """The names of its i64 arguments: for each dim of the rows its count and its steps, in bytes, in the left operand and
         in the result; for each segment its count and, but for the innermost, its step in the left operand."""
         found = [f"m{letter}{i}" for i in range(self.rows) for letter in "nac"]
-        return found + _segments(self.segments)
+        return found + segment_words(self.segments)
 
 
 def kind_of(unit: VectorUnit, found: Contraction, packing: Packing | None) -> DotKind | None:
@@ -103,19 +103,15 @@ def _length(packing: Packing) -> int:
 
 def functions_for(unit: VectorUnit, kinds: Sequence[DotKind]) -> list[str]:
     """Their texts; tables of rows (row_tables.py) have to be there."""
-    tiles = {(kind.segments, rows, kind.columns) for kind in kinds for rows in (1, _height(unit, kind.columns))}
+    tiles = {(kind.segments, rows, kind.columns) for kind in kinds for rows in _heights(unit, kind.columns)}
     return [_Tile(unit, *tile).text() for tile in sorted(tiles)] + [_driver(unit, kind) for kind in kinds]
 
 
-def _segments(count: int) -> list[str]:
-    return [name for i in range(count) for name in ([f"kn{i}", f"ka{i}"] if i < count - 1 else [f"kn{i}"])]
-
-
-def _height(unit: VectorUnit, columns: int) -> int:
-    """Rows of a tile, a power of two: their sums with all columns fit into one vector, and partial sums into half of the
-    registers."""
+def _heights(unit: VectorUnit, columns: int) -> list[int]:
+    """Rows of tiles, the highest first: a power of two, whose sums with all columns fit into one vector, and partial sums into
+    half of the registers; and one."""
     fitting = min(unit.lanes // columns, _HIGHEST)
-    return 1 << (fitting.bit_length() - 1)
+    return sorted({1 << (fitting.bit_length() - 1), 1}, reverse=True)
 
 
 def _tile_name(segments: int, rows: int, columns: int) -> str:
@@ -125,7 +121,7 @@ def _tile_name(segments: int, rows: int, columns: int) -> str:
 def _tile_arguments(segments: int) -> list[tuple[str, str]]:
     """The left operand, the table of rows from the tile's first, the packed columns and the bytes of one, and the result."""
     pointers = [(f"%{name}", "!llvm.ptr") for name in ("a", "rows", "b", "c")]
-    return [*pointers, *words(["far", *_segments(segments)])]
+    return [*pointers, *words(["far", *segment_words(segments)])]
 
 
 class _Tile:
@@ -235,22 +231,19 @@ class _Tile:
 
 def _driver(unit: VectorUnit, kind: DotKind) -> str:
     """The function that programs call, and the one that does some blocks of rows."""
-    height, blocks = _height(unit, kind.columns), f"{kind.name}_blocks"
+    blocks = f"{kind.name}_blocks"
     pointers = [(name, "!llvm.ptr") for name in ("%a", "%b", "%c")]
     arguments = [*pointers, *words(["ms", "length", *kind.words]), *tail_text.ARGUMENTS]
-    tile_moved = {"%rows": "%here", "%c": "%target"}
 
-    def tile(rows: int, table: str) -> str:
-        moved = tile_moved | {"%rows": table}
-        return called(
-            _tile_name(kind.segments, rows, kind.columns),
-            [(moved.get(name, name), type_) for name, type_ in _tile_arguments(kind.segments)],
-        )
+    def tile(rows: int) -> str:
+        moved = {"%rows": "%place", "%c": "%target"}
+        typed = [(moved.get(name, name), type_) for name, type_ in _tile_arguments(kind.segments)]
+        return called(_tile_name(kind.segments, rows, kind.columns), typed)
 
     of_blocks = [
         f"func.func private @{blocks}({declared(arguments)}, {threads.RANGE}) {{",
-        *constants(none=0, one=1, block=_BLOCK, height=height, j=0, n=kind.columns, bytes=_BYTES),
-        *own("rows", (_BLOCK + 1) * row_tables.ENTRY_BYTES),
+        *constants(none=0, one=1, block=_BLOCK, j=0, n=kind.columns, bytes=_BYTES),
+        *own("rows", _BLOCK * row_tables.ENTRY_BYTES),
         *own("sums", _BLOCK * BLOCK_COLUMNS * _BYTES),
         *tail_text.follows(),
         *tail_text.steps(kind.rows),
@@ -261,18 +254,7 @@ def _driver(unit: VectorUnit, kind: DotKind) -> str:
         "%mh = arith.minsi %left, %block : i64",
         row_tables.write("m", kind.rows, ("ma", "mt"), ("%rows", "%i", "%mh")),
         *tail_text.target(),
-        "%past = arith.remui %mh, %height : i64",
-        "%whole = arith.subi %mh, %past : i64",
-        "scf.for %row = %none to %whole step %height : i64 {",
-        "%entry = arith.addi %row, %row : i64",
-        "%here = llvm.getelementptr %rows[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        tile(height, "%here"),
-        "}",
-        "scf.for %row = %whole to %mh step %one : i64 {",
-        "%entry = arith.addi %row, %row : i64",
-        "%here = llvm.getelementptr %rows[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        tile(1, "%here"),
-        "}",
+        *segment_loops.down_rows(_heights(unit, kind.columns), "%mh", tile),
         "scf.if %has_tail {",
         tail_text.call("%sums", ["i", "mh", "j", "n", "n"]),
         "}",

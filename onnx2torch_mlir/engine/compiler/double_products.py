@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
-from onnx2torch_mlir.engine.compiler import double_tile, row_tables, threads
+from onnx2torch_mlir.engine.compiler import double_tile, row_tables, segment_loops, threads
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, moved_by_batch, product, words
 from onnx2torch_mlir.engine.compiler.contraction_blocks import call_all, own
+from onnx2torch_mlir.engine.compiler.contraction_kinds import FEW_ROWS
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known, match
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -26,7 +27,6 @@ _TABLE = 48
 """Rows whose places are known at a time; tiles of all heights divide it."""
 _ROWS = 4 * _TABLE
 """Of a job: to pack its columns takes a hundredth of the time of so many."""
-_LEAST_ROWS = 4
 _LEAST_PRODUCTS = 256
 """Of each batch: loops do matrices of 4 by 4 in a third of the time that it takes to pack columns and write tables."""
 _PRODUCTS = 4
@@ -63,7 +63,7 @@ def match_doubles(generic: ir.Operation) -> Contraction | None:
     dims = [*found.rows, *([] if found.column is None else [found.column]), *found.segments]
     lengths = all_known([found.fixed_length(dim) for dim in dims])
     rows = found.known_rows
-    is_small = (rows is not None and rows < _LEAST_ROWS) or (lengths is not None and math.prod(lengths) < _LEAST_PRODUCTS)
+    is_small = (rows is not None and rows < FEW_ROWS) or (lengths is not None and math.prod(lengths) < _LEAST_PRODUCTS)
     return None if is_small else found
 
 
@@ -105,30 +105,15 @@ def _driver(unit: VectorUnit, kind: DoubleKind) -> str:
     given = [*pointers, ("%add", "i1"), *words(kind.words)]
     arguments = [*given, ("%packed", "!llvm.ptr"), *words(["ms", "far", "panels", "parts"])]
 
-    def tiles() -> list[str]:
-        """Those of ``%here`` rows by the packed columns, highest ones first."""
-        lines, first = list[str](), "%none"
-        for rows in double_tile.heights(unit):
-            moved = {"%a": "%a_", "%rows": "%place", "%b": "%own", "%c": "%target"}
-            typed = [(moved.get(name, name), type_) for name, type_ in double_tile.tile_arguments(kind.segments)]
-            lines += [
-                f"%left{rows} = arith.subi %here, {first} : i64",
-                f"%past{rows} = arith.remui %left{rows}, %step{rows} : i64",
-                f"%end{rows} = arith.subi %here, %past{rows} : i64",
-                f"scf.for %row = {first} to %end{rows} step %step{rows} : i64 {{",
-                "%entry = arith.addi %row, %row : i64",
-                "%place = llvm.getelementptr %rows[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-                called(double_tile.tile_name(kind.segments, rows), typed),
-                "}",
-            ]
-            first = f"%end{rows}"
-        return lines
+    def tile(rows: int) -> str:
+        moved = {"%a": "%a_", "%rows": "%place", "%b": "%own", "%c": "%target"}
+        typed = [(moved.get(name, name), type_) for name, type_ in double_tile.tile_arguments(kind.segments)]
+        return called(double_tile.tile_name(kind.segments, rows), typed)
 
     packing = [("%own", "!llvm.ptr"), ("%bj", "!llvm.ptr"), *double_tile.pack_arguments(kind.segments)[2:]]
     of_jobs = [
         f"func.func private @{jobs}({declared(arguments)}, {threads.RANGE}) {{",
         *constants(none=0, one=1, table=_TABLE, most=_ROWS, width=width, bytes=_BYTES),
-        *constants(**{f"step{rows}": rows for rows in double_tile.heights(unit)}),
         *own("rows", _TABLE * row_tables.ENTRY_BYTES),
         "%room = arith.muli %worker, %far : i64",
         bytes_behind("%own", "%packed", "%room"),
@@ -152,7 +137,7 @@ def _driver(unit: VectorUnit, kind: DoubleKind) -> str:
         "%more = arith.subi %last, %i : i64",
         "%here = arith.minsi %more, %table : i64",
         row_tables.write("m", kind.rows, ("ma", "mc"), ("%rows", "%i", "%here")),
-        *tiles(),
+        *segment_loops.down_rows(double_tile.heights(unit), "%here", tile),
         "}",
         "}",
         "return",

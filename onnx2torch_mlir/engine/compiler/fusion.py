@@ -299,9 +299,10 @@ def _copy_body(
     operations = [operation.operation for operation in block.operations]
     for operation in operations[:-1]:
         copy = copied(operation, mapping)
-        for one in [one for one in (copy, *nested(copy)) if one.name == "linalg.index"] if places else ():
-            loop = ir.AffineDimExpr(places[int(one.attributes["dim"])]).position
-            one.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), loop)
+        for one in (copy, *nested(copy)) if places else ():
+            if one.name == "linalg.index":
+                loop = ir.AffineDimExpr(places[int(one.attributes["dim"])]).position
+                one.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), loop)
     return [mapping.get(value, value) for value in operations[-1].operands]
 
 

@@ -22,7 +22,7 @@ from onnx2torch_mlir.engine.compiler import (
     threads,
 )
 from onnx2torch_mlir.engine.compiler.arguments import Weights
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, FEW_ROWS
 from onnx2torch_mlir.engine.compiler.contraction_match import all_known
 from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction, Side, match
 from onnx2torch_mlir.engine.compiler.integer_turns import Kind
@@ -33,7 +33,6 @@ from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, is_mem
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.layout import Packing
 
-_FEW_ROWS = 4
 _SIGN = 128
 
 
@@ -69,7 +68,7 @@ def replace(module: ir.Module, weights: Weights, tails: Outlined, written: Writt
 def _call(found: IntegerContraction, program: _Program) -> None:
     packing = _packing(found, program)
     rows = all_known([found.fixed_length(dim) for dim in found.rows])
-    if packing is None and rows is not None and math.prod(rows) < _FEW_ROWS:
+    if packing is None and rows is not None and math.prod(rows) < FEW_ROWS:
         return
     generic = found.generic
     fill = fill_before(generic)

@@ -1,4 +1,4 @@
-"""Loops over the segments of a sum (contraction_kinds.py) as text, which carry vectors of partial sums."""
+"""Loops around and inside of simple tiles, as text: down rows, and over the segments of a sum (contraction_kinds.py)."""
 
 from __future__ import annotations
 
@@ -58,4 +58,26 @@ def places_of_rows(count: int) -> list[str]:
                 f"%{side}o{row} = llvm.load %{side}e{row} : !llvm.ptr -> i64",
                 bytes_behind(f"%{side}{row}", f"%{side}", f"%{side}o{row}"),
             ]
+    return lines
+
+
+def down_rows(heights: Sequence[int], count: str, tile: Callable[[int], str]) -> list[str]:
+    """Tiles of these ``heights``, of which the last is 1, down so many rows, as many of each as fit.
+
+    The entry of a tile's first row in the table ``%rows`` is ``%place``; ``%none`` and ``%one`` are there.
+    """
+    lines, first = list[str](), "%none"
+    for rows in heights:
+        lines += [
+            f"%height{rows} = arith.constant {rows} : i64",
+            f"%left{rows} = arith.subi {count}, {first} : i64",
+            f"%past{rows} = arith.remui %left{rows}, %height{rows} : i64",
+            f"%end{rows} = arith.subi {count}, %past{rows} : i64",
+            f"scf.for %row = {first} to %end{rows} step %height{rows} : i64 {{",
+            "%entry = arith.addi %row, %row : i64",
+            "%place = llvm.getelementptr %rows[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+            tile(rows),
+            "}",
+        ]
+        first = f"%end{rows}"
     return lines
