@@ -10,6 +10,7 @@ from onnx import helper, numpy_helper
 import onnx2torch_mlir as o2m
 from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_panels, tile_rows
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_ROWS
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit, of_host
@@ -62,8 +63,12 @@ MODELS = {
     "more columns than stay": product(101, 300, 600),
     "few long blocks": product(49, 1200, 192),
     "columns packed by tiles": product(100, 300, 600, constant=False),
-    "columns packed by tiles in parts": product(64, 2600, 70, constant=False),
-    "columns packed before low tiles": product(9, 300, 600, constant=False),
+    "columns packed by tiles in parts": product(100, 2600, 70, constant=False),
+    "columns far away": product(64, 300, 600, constant=False),
+    "columns far away in parts": product(70, 2600, 70, constant=False),
+    "columns far away for low tiles": product(9, 300, 600, constant=False),
+    "columns that lie as if packed": product(40, 50, of_host().columns, constant=False),
+    "batches of columns": model([node("MatMul", "x0", "x1")], [(3, 20, 33), (3, 33, 71)]),
     "prime everything": product(67, 61, 53, constant=False),
     "narrow": product(30, 20, 7),
     "wide and narrow": product(30, 20, 71, constant=False),
@@ -97,7 +102,10 @@ def check_all(read, every, threads=1):
     for shapes in every:
         feeds = {value.name: numbers(*shape) for value, shape in zip(read.graph.input, shapes, strict=True)}
         (expected,) = session.run(None, feeds)
+        for array in feeds.values():
+            array.flags.writeable = False
         np.testing.assert_allclose(program.run(feeds)[0], expected, rtol=2e-4, atol=5e-4)
+        assert all(np.array_equal(array, numbers(*array.shape)) for array in feeds.values())
 
 
 @pytest.fixture
@@ -145,21 +153,21 @@ def test_tiles_that_nobody_calls_are_not_made(monkeypatch):
     assert sizes.pop() == {TileSize(1, tile_rows.height(rows), 2) for rows in range(1, of_host().rows + 1)}
 
 
-def packing(sizes):
-    return [size for size in sizes if size.packs]
-
-
-def test_a_tile_packs_columns_that_do_not_stay_in_the_cache(monkeypatch):
-    """There is one only where it may be called."""
+def test_first_rows_may_have_a_tile_of_their_own(monkeypatch):
+    """There is one only where it may be called: it packs columns that do not stay in the cache for many rows, and asks for
+    them, where few rows read them as they lie."""
     made, sizes = contraction_driver.functions_for, []
     monkeypatch.setattr(contraction_driver, "functions_for", lambda *a, **k: sizes.append(a[3]) or made(*a, **k))
-    rows = 4 * of_host().rows
-    every = [(rows, 300, 600), (rows, 30, 600), (4, 300, 600), ("m", "k", "n"), (rows, 300, 600)]
-    for (m, k, n), constant in zip(every, [False, False, False, False, True], strict=True):
-        compiled(product(m, k, n, constant=constant), 1)
-    turned = model([node("Gemm", "x0", "x1", transB=1)], [(rows, 300), (600, 300)])
-    compiled(turned, 1)
-    assert [len(packing(found)) for found in sizes] == [1, 0, 0, 1, 0, 0]
+    many, few = 200, 4 * of_host().rows
+    assert few <= BLOCK_ROWS < many
+    every = [(many, 300, 600), (few, 300, 600), (many, 30, 600), (4, 300, 600), ("m", "k", "n"), ("m", 300, 600)]
+    for m, k, n in every:
+        compiled(product(m, k, n, constant=False), 1)
+    compiled(product(many, 300, 600), 1)
+    compiled(model([node("Gemm", "x0", "x1", transB=1)], [(many, 300), (600, 300)]), 1)
+    first = [tuple(any(getattr(size, what) for size in found) for what in ("packs", "asks")) for found in sizes]
+    packs, asks, neither, either = (True, False), (False, True), (False, False), (True, True)
+    assert first == [packs, asks, neither, neither, either, either, neither, neither]
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -60,9 +60,11 @@ def test_a_tile_asks_for_a_part_of_the_next_panel():
 
 def test_results_and_columns_are_asked_for_by_lines():
     assert asked(tile_asks.result("w", "%row", 32), row=640) == [640, 704]
-    assert asked(tile_asks.columns("n", "%b", 1, 32, 32, one_row=False), b=0) == [13 * 128, 13 * 128 + 64]
-    assert asked(tile_asks.columns("n", "%b", 0, 32, 16, one_row=True), b=0) == [40 * 128]
+    packed, apart = {"at": 128, "step": 128}, {"at": 5, "step": 4000}
+    assert asked(tile_asks.columns("n", "%at", "%step", 32, one_row=False), **packed) == [13 * 128, 13 * 128 + 64]
+    assert asked(tile_asks.columns("n", "%at", "%step", 16, one_row=True), **packed) == [41 * 128]
+    assert asked(tile_asks.columns("n", "%at", "%step", 32, one_row=False), **apart) == [5 + 48000, 5 + 48064]
 
 
-def test_columns_to_pack_may_lie_across_lines():
-    assert asked(tile_asks.columns_to_pack("n", 32), nfrom=100, later=1000) == [1100, 1164, 1100 + 31 * 4]
+def test_far_columns_may_lie_across_lines():
+    assert asked(tile_asks.far_columns("n", "%from", 32), **{"from": 100, "later": 1000}) == [1100, 1164, 1100 + 31 * 4]

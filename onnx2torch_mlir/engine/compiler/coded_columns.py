@@ -205,6 +205,7 @@ def _panels(unit: VectorUnit, known: Sequence[int]) -> str:
     %one = arith.constant 1 : i64
     %two = arith.constant 2 : i64
     %width = arith.constant {unit.columns} : i64
+    %by_step = arith.constant {unit.columns * 4} : i64
     %word = arith.constant 32 : i64
     %part = arith.constant {_PART} : i64
     %places = arith.constant {(_PART + 16) * unit.columns} : i64

@@ -14,6 +14,7 @@ from onnx2torch_mlir.engine.compiler import (
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, FLAT_BLOCK_ROWS, Kind, segment_words
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
+from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.tile_rows import even_parts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -38,14 +39,20 @@ def parts_of_rows(rows: int, packed_bytes: int | None) -> set[int]:
     return flat | tall
 
 
-def may_pack_by_tiles(unit: VectorUnit, found: Contraction, first: int | None, packed_bytes: int | None) -> bool:
-    """Whether a tile may pack the columns as it reads them, for a ``first`` block of so many rows and so many bytes of packed
-    columns, where these are known; see `Blocks.columns`."""
+def first_tiles(unit: VectorUnit, found: Contraction, rows: int | None, packed_bytes: int | None) -> set[TileSize]:
+    """The tiles for the first rows that meet columns which are not packed before, for so many rows and bytes of packed columns,
+    where these are known; see `Blocks.columns` and `Blocks.in_place`."""
     if found.column is None or len(found.segments) != 1 or found.operands[found.right].step(found.column) not in (None, 1):
-        return False
+        return set()
+    first = None if rows is None else max(parts_of_rows(rows, packed_bytes), default=0)
+    if packed_bytes is not None and packed_bytes <= _COLUMNS_THAT_STAY:
+        return set()
     if first is not None and unit.rows not in tile_rows.heights(unit, first):
-        return False
-    return packed_bytes is None or packed_bytes > _COLUMNS_THAT_STAY
+        return set()
+    packing, asking = contraction_panels.packing_tile(unit), contraction_panels.asking_tile(unit)
+    if rows is None:
+        return {packing, asking}
+    return {asking if rows <= BLOCK_ROWS else packing}
 
 
 FLAGS = (("%add", "i1"), ("%back", "i1"))
@@ -58,7 +65,8 @@ class Blocks:
     def __init__(self, unit: VectorUnit, kind: Kind, *, packing: bool) -> None:
         self.unit = unit
         self.kind = kind
-        self.sources = contraction_panels.SOURCE if packing and kind.unpacked == 1 else []
+        self.packing = packing
+        self.sources = contraction_panels.SOURCE if kind.unpacked == 1 else []
         self.header = ["%header"] if kind.codes else []
         self.segments = segment_words(kind.segments)
         unpacked = ["nb", *(f"r{letter}{i}" for i in range(kind.unpacked) for letter in ("n", "b"))]
@@ -190,7 +198,7 @@ class Blocks:
         step, begin, start = "%at_once", "%first", list[str]()
         if self.sources:
             step, begin = "%step", "%from"
-            moved |= {"%fresh": "%packs", "%source": "%b", "%apart": "%rb0", "%back": "%back_here"}
+            moved |= {"%fresh": "%packs", "%in_place": "%no", "%source": "%b", "%apart": "%rb0", "%back": "%back_here"}
             # What is left of a panel at the end is packed before.
             start = ["%whole = arith.minsi %full, %last : i64", "%from = arith.select %packs, %whole, %first : i64"]
         given = ["%there", "%b", "%far", *(f"%{name}" for name in self.column_sizes), begin, "%last", "%worker"]
@@ -244,14 +252,39 @@ class Blocks:
         return [
             f"%bytes = arith.constant {_BYTES} : i64",
             "%dense = arith.cmpi eq, %nb, %bytes : i64",
+            f"%can_pack = arith.constant {'true' if self.packing else 'false'}",
             "%m = arith.minsi %ms, %block_rows : i64",
             *tile_rows.first_is_full(self.unit),
-            "%packs = arith.andi %dense, %is_full : i1",
+            "%may_pack = arith.andi %dense, %is_full : i1",
+            "%packs = arith.andi %may_pack, %can_pack : i1",
             "%full = arith.divui %n, %width : i64",
             "%step = arith.select %packs, %one, %at_once : i64",
             # The first rows come first.
             "%no = arith.constant false",
             "%back_here = arith.select %packs, %no, %back : i1",
+        ]
+
+    def in_place(self) -> list[str]:
+        """``%in_place``: whether all rows read the columns where they lie, for they are dense, and so few or for so few rows
+        that to pack them costs more than it saves; ``%to_pack``, how many panels are packed before all the same: the last if it
+        is not whole; else all. ``%rest_from``: the first of these."""
+        if not self.sources:
+            return [
+                "%in_place = arith.constant false",
+                "%rest_from = arith.constant 0 : i64",
+                "%to_pack = arith.maxsi %panels, %rest_from : i64",
+            ]
+        return [
+            f"%bytes_dense = arith.constant {_BYTES} : i64",
+            "%is_dense = arith.cmpi eq, %nb, %bytes_dense : i64",
+            f"%block_of_rows = arith.constant {BLOCK_ROWS} : i64",
+            "%few_rows = arith.cmpi sle, %ms, %block_of_rows : i64",
+            "%packing_costs = arith.ori %by_rows, %few_rows : i1",
+            "%in_place = arith.andi %is_dense, %packing_costs : i1",
+            "%nothing_before = arith.constant 0 : i64",
+            "%whole_panels = arith.divui %n, %width : i64",
+            "%rest_from = arith.select %in_place, %whole_panels, %nothing_before : i64",
+            "%to_pack = arith.subi %panels, %rest_from : i64",
         ]
 
     def columns_at_once(self) -> list[str]:

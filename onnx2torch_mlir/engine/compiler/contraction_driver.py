@@ -21,7 +21,15 @@ from onnx2torch_mlir.engine.compiler import (
     threads,
     winograd_code,
 )
-from onnx2torch_mlir.engine.compiler.code_text import declared, header_word, moved_by_batch, product, words
+from onnx2torch_mlir.engine.compiler.code_text import (
+    bytes_behind,
+    called,
+    declared,
+    header_word,
+    moved_by_batch,
+    product,
+    words,
+)
 from onnx2torch_mlir.engine.compiler.contraction_blocks import FLAGS, Blocks, call_all, call_range
 from onnx2torch_mlir.engine.compiler.contraction_kinds import PRODUCTS, Kind
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
@@ -35,6 +43,8 @@ _COLUMNS_FOR_EACH = 8
 
 _OF_BATCH = {"%a": "%a_", "%b": "%b_", "%c": "%c_", **contraction_panels.PACKED}
 """The operands of the batch at hand (`_Contract._moved`)."""
+_PACKED_BEFORE = {"%b": "%packed_here", "%fresh": "%in_place", "%in_place": "%in_place", "%source": "%b_", "%apart": "%rb0"}
+"""Its columns, where they are packed before, or read where they lie (`_Contract._pack_before`)."""
 
 
 def functions_for(
@@ -89,6 +99,7 @@ class _Contract:
     def __init__(self, unit: VectorUnit, kind: Kind, *, packing: bool) -> None:
         self._kind = kind
         self._of = Blocks(unit, kind, packing=packing)
+        self._before = _OF_BATCH | (_PACKED_BEFORE if self._of.sources else {"%b": "%packed_here"})
         self._batch_sizes = [f"b{letter}{i}" for i in range(kind.batches) for letter in ("n", "a", "b", "c")]
         self._blocks, self._columns, self._batches = (f"{kind.name}_{part}" for part in ("blocks", "columns", "batches"))
 
@@ -130,11 +141,12 @@ class _Contract:
                 "scf.if %by_columns {",
                 call_range(self._columns, self._of.arguments_of_columns(), _OF_BATCH, "%none, %wide, %worker"),
                 "} else {",
-                "%size = arith.muli %far, %panels : i64",
+                *self._of.in_place(),
+                "%size = arith.muli %far, %to_pack : i64",
                 "%mine = arith.muli %worker, %size : i64",
                 "%own = llvm.getelementptr %packed[%mine] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-                self._pack("%own", "%b_"),
-                call_range(self._blocks, self._of.arguments_of_blocks(), _OF_BATCH | {"%b": "%own"}, "%none, %blocks, %worker"),
+                *self._pack_before("%own", shared=False),
+                call_range(self._blocks, self._of.arguments_of_blocks(), self._before, "%none, %blocks, %worker"),
                 "}",
             ]
         return "\n".join([*lines, "}", "return", "}"])
@@ -143,10 +155,23 @@ class _Contract:
         """``%a_``, ``%b_`` and ``%c_``: the operands of ``%batch``; the ``right`` one has batches ``%step0`` … apart."""
         return moved_by_batch(self._kind.batches, {"a": ("%a", "ba"), "b": (right, step), "c": ("%c", "bc")})
 
-    def _pack(self, to: str, source: str) -> str:
-        given = [to, source, *(f"%{name}" for name in self._of.column_sizes)]
-        types = ["!llvm.ptr"] * 2 + ["i64"] * len(self._of.column_sizes)
-        return f"func.call @{column_packing.name(self._kind.unpacked)}({', '.join(given)}) : ({', '.join(types)}) -> ()"
+    def _pack_before(self, to: str, *, shared: bool) -> list[str]:
+        """The columns of the batch at hand are packed to ``%packed_here``, or what is not a whole panel of those that are read
+        where they lie, as if the panels before were there too; ``shared`` among threads if there are many."""
+        sizes = words(self._of.column_sizes)
+        pointers = [("%packed_here", "!llvm.ptr"), ("%b_", "!llvm.ptr")]
+        part = column_packing.part_name(self._kind.unpacked)
+        here = called(part, [*pointers, ("%far", "i64"), *sizes, *words(["rest_from", "panels", "none"])])
+        lines = [
+            "%not_packed = arith.muli %rest_from, %far : i64",
+            "%before_rest = arith.subi %none, %not_packed : i64",
+            bytes_behind("%packed_here", to, "%before_rest"),
+        ]
+        if not shared:
+            return [*lines, here]
+        head = [("%ctx", "!llvm.ptr"), *words(["panels", "each"])]
+        on_all = called(threads.spread_name(part), [*head, *pointers, ("%far", "i64"), *sizes])
+        return [*lines, "scf.if %in_place {", here, "} else {", "%each = arith.muli %length, %width : i64", on_all, "}"]
 
     def _entry(self) -> str:
         """The function that programs call: many batches go side by side, few one after the other, their blocks side by side."""
@@ -185,6 +210,7 @@ class _Contract:
         if not kind.packed:
             lines += [
                 *self._of.columns_at_once(),
+                *self._of.in_place(),
                 f"%for_each = arith.constant {_COLUMNS_FOR_EACH} : i64",
                 "%for_all = arith.muli %threads, %for_each : i64",
                 "%many_columns = arith.cmpi sge, %wide, %for_all : i64",
@@ -195,8 +221,10 @@ class _Contract:
                 "%may_share = arith.ori %may_share_columns, %several : i1",
                 "%yes = arith.constant true",
                 "%far_columns = arith.xori %by_rows, %yes : i1",
-                "%by_columns = arith.andi %may_share, %far_columns : i1",
-                "%set = arith.muli %far, %panels : i64",
+                "%are_packed = arith.xori %in_place, %yes : i1",
+                "%too_many = arith.andi %far_columns, %are_packed : i1",
+                "%by_columns = arith.andi %may_share, %too_many : i1",
+                "%set = arith.muli %far, %to_pack : i64",
                 "%own_room = arith.select %by_columns, %room_of_one, %set : i64",
                 "%by_each = arith.ori %by_columns, %several : i1",
                 "%rooms = arith.select %by_each, %threads, %one : i64",
@@ -218,18 +246,11 @@ class _Contract:
                 "%share_of_columns = arith.muli %share, %high : i64",
                 call_all(self._columns, self._of.arguments_of_columns(), _OF_BATCH, "%wide, %share_of_columns"),
                 "} else {",
-                "%each = arith.muli %length, %width : i64",
-                self._pack_on_all("%packed", "%b_"),
-                call_all(self._blocks, self._of.arguments_of_blocks(), _OF_BATCH | {"%b": "%packed"}, "%blocks, %share"),
+                *self._pack_before("%packed", shared=True),
+                call_all(self._blocks, self._of.arguments_of_blocks(), self._before, "%blocks, %share"),
                 "}",
             ]
         lines += ["}", "}"] if kind.batches else ["}"]
         if not kind.packed:
             lines.append("func.call @o2m_free(%ctx, %packed) : (!llvm.ptr, !llvm.ptr) -> ()")
         return "\n".join([*lines, "return", "}"])
-
-    def _pack_on_all(self, to: str, source: str) -> str:
-        given = ["%ctx", "%panels", "%each", to, source, "%far", *(f"%{name}" for name in self._of.column_sizes)]
-        types = ["!llvm.ptr", "i64", "i64", "!llvm.ptr", "!llvm.ptr", "i64", *["i64"] * len(self._of.column_sizes)]
-        name = threads.spread_name(column_packing.part_name(self._kind.unpacked))
-        return f"func.call @{name}({', '.join(given)}) : ({', '.join(types)}) -> ()"

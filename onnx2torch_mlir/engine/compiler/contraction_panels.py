@@ -18,12 +18,14 @@ _STAYS = 160 << 10
 """Bytes of packed columns that stay in the second-level cache beside the rows that meet them."""
 
 _PLACE = ("row", "column", "across")
-SOURCE = [("%fresh", "i1"), ("%source", "!llvm.ptr"), ("%apart", "i64")]
-"""Whether columns are yet to be packed, by the first tile that meets them; where they lie, and how many bytes apart they do so
-from one step along the sum to the next."""
+SOURCE = [("%fresh", "i1"), ("%in_place", "i1"), ("%source", "!llvm.ptr"), ("%apart", "i64")]
+"""Whether these rows are the first to meet columns that were not packed before; whether all rows read them where they lie, else
+the first tile packs them; where they lie, and how many bytes apart they do so from one step along the sum to the next."""
+BY_STEP = [("%by_step", "i64")]
+"""How many bytes apart columns are, packed or where they lie, from one step to the next."""
 NOTHING = ["%no = arith.constant false", "%no_tail = llvm.mlir.zero : !llvm.ptr"]
 """The values that stand for what there is not."""
-PACKED = {"%fresh": "%no", "%source": "%no_tail", "%apart": "%none"}
+PACKED = {"%fresh": "%no", "%in_place": "%no", "%source": "%no_tail", "%apart": "%none"}
 """What `call` moves where all columns are packed."""
 WITHOUT_TAIL = PACKED | {
     "%last": "%no",
@@ -60,7 +62,7 @@ def _arguments(what: str, segments: int) -> list[tuple[str, str]]:
     ``row`` and ``column`` are the first of the sums for a tail, ``across`` all columns of the result; ``last`` says whether a
     tail follows because the sums of a panel are whole after this call.
     """
-    columns, last = ("%n", []) if what == "panels" else ("%columns", [("%last", "i1")])
+    columns, last = ("%n", []) if what == "panels" else ("%columns", [*BY_STEP, ("%last", "i1")])
     pointers = [("%a", "!llvm.ptr"), ("%table", "!llvm.ptr"), ("%m", "i64"), ("%b", "!llvm.ptr")]
     head = [*pointers, (columns, "i64"), ("%c", "!llvm.ptr"), ("%add", "i1")]
     return [*head, *words(_sizes(segments)), *SOURCE, *last, *words(_PLACE), *tail_text.ARGUMENTS]
@@ -94,7 +96,9 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         _declaration("tiles", segments),
         "%none = arith.constant 0 : i64",
         "%two = arith.constant 2 : i64",
-        f"%size0 = arith.constant {unit.columns * _BYTES} : i64",
+        f"%packed_step = arith.constant {unit.columns * _BYTES} : i64",
+        # There is no next panel to ask for behind columns that lie apart.
+        "%size0 = arith.select %in_place, %none, %packed_step : i64",
         *(f"%size{i + 1} = arith.muli %size{i}, %n{i} : i64" for i in range(segments)),
         f"%asking = arith.constant {tile_asks.TILES_THAT_ASK} : i64",
         f"%part = arith.divui %size{segments}, %asking : i64",
@@ -130,18 +134,17 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         *tile_rows.height_of("rows_of_tile", "%count"),
         "%which = arith.index_cast %rows_of_tile : i64 to index",
     ]
-    wide, narrow = ({size.rows: size for size in tiles if size.halves == halves and not size.packs} for halves in (2, 1))
+    wide, narrow = ({size.rows: size for size in tiles if size.halves == halves and not size.is_first} for halves in (2, 1))
     every = _switch(segments, wide)
     if narrow:
         lines += [f"%lanes = arith.constant {unit.lanes} : i64", "%is_narrow = arith.cmpi sle, %columns, %lanes : i64"]
         every = ["scf.if %is_narrow {", *_switch(segments, wide | narrow), "} else {", *every, "}"]
-    packing = next((size for size in tiles if size.packs), None)
-    if packing is not None:
-        lines += [
-            "%is_first = arith.cmpi eq, %tile, %none : i64",
-            "%packs = arith.andi %fresh, %is_first : i1",
-        ]
-        every = ["scf.if %packs {", _call_tile(segments, packing, "%rows"), "} else {", *every, "}"]
+    first = [size for size in tiles if size.is_first]
+    if first:
+        lines += ["%begins_here = arith.cmpi eq, %tile, %none : i64", "%is_first = arith.andi %fresh, %begins_here : i1"]
+    for size in first:
+        lines += _whether_first(size)
+        every = [f"scf.if %{size.name} {{", _call_tile(segments, size, "%rows"), "} else {", *every, "}"]
     lines += every
     lines += [
         "scf.if %last {",
@@ -151,6 +154,18 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         "}",
     ]
     return "\n".join([*lines, "%after = arith.addi %i, %even : i64", "scf.yield %after : i64", "}", "return", "}"])
+
+
+def _whether_first(size: TileSize) -> list[str]:
+    """``%`` and the tile's name: whether it is what is to be called for the rows at hand."""
+    if size.packs:
+        return ["%is_packed = arith.xori %in_place, %yes : i1", f"%{size.name} = arith.andi %is_first, %is_packed : i1"]
+    return [
+        f"%rows_that_ask = arith.constant {size.rows} : i64",
+        "%as_many = arith.cmpi eq, %rows_of_tile, %rows_that_ask : i64",
+        "%may_ask = arith.andi %in_place, %as_many : i1",
+        f"%{size.name} = arith.andi %is_first, %may_ask : i1",
+    ]
 
 
 def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
@@ -173,14 +188,19 @@ def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
 
 def _call_tile(segments: int, size: TileSize, rows: str) -> str:
     lacking = ["%one", "%none"] * (size.segments - segments)
-    values = ["%a", rows, "%b", "%here", "%next", "%columns", "%add", *lacking, *(f"%{name}" for name in _sizes(segments))]
-    values += [name for name, _ in SOURCE[1:]] if size.packs else []
+    values = ["%a", rows, "%b", "%here", "%next", "%columns", "%add", "%by_step", *lacking]
+    values += [*(f"%{name}" for name in _sizes(segments)), *(["%source", "%apart"] if size.packs else [])]
     return called(size.name, list(zip(values, tile_types(size.segments, packs=size.packs), strict=True)))
 
 
 def packing_tile(unit: VectorUnit) -> TileSize:
     """The tile that packs columns: where the first of all tiles is lower, they are packed before."""
     return TileSize(1, unit.rows, 2, packs=True)
+
+
+def asking_tile(unit: VectorUnit) -> TileSize:
+    """The tile that asks for columns far away: where the first of all tiles is lower, nobody does."""
+    return TileSize(1, unit.rows, 2, asks=True)
 
 
 def one_row(segments: int) -> TileSize:
@@ -196,7 +216,6 @@ def panel(unit: VectorUnit, segments: int) -> str:
         _declaration("panel", segments),
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
-        f"%panel0 = arith.constant {width} : i64",
         f"%most = arith.constant {_STAYS // width} : i64",
         # One tile meets them once.
         f"%height = arith.constant {unit.rows} : i64",
@@ -222,7 +241,7 @@ def panel(unit: VectorUnit, segments: int) -> str:
             "%rest = arith.subi %n0, %k : i64",
             "%here = arith.minsi %rest, %step : i64",
             "%ak = llvm.getelementptr %a[%k] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-            "%far = arith.muli %k, %panel0 : i64",
+            "%far = arith.muli %k, %by_step : i64",
             "%bk = llvm.getelementptr %b[%far] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             "%passed = arith.muli %k, %apart : i64",
             bytes_behind("%from", "%source", "%passed"),
@@ -236,7 +255,7 @@ def panel(unit: VectorUnit, segments: int) -> str:
         ]
         return "\n".join([*lines, "return", "}"])
     total = "%n0"
-    inner = "%panel0"
+    inner = "%by_step"
     for i in range(1, segments):
         lines += [f"%total{i} = arith.muli {total}, %n{i} : i64", f"%inner{i} = arith.muli {inner}, %n{i} : i64"]
         total, inner = f"%total{i}", f"%inner{i}"
@@ -276,7 +295,8 @@ def panels(unit: VectorUnit, segments: int) -> str:
         f"%width = arith.constant {unit.columns} : i64",
         f"%panel0 = arith.constant {unit.columns * _BYTES} : i64",
     ]
-    moved = {"%b": "%bj", "%c": "%cj", "%column": "%here", "%last": "%has_tail", "%source": "%from", "%fresh": "%unpacked"}
+    moved = {"%b": "%at", "%c": "%cj", "%column": "%here", "%last": "%has_tail", "%source": "%from"}
+    moved |= {"%fresh": "%unpacked", "%in_place": "%lies"}
     panel = "%panel0"
     for i in range(segments):
         lines.append(f"%panel{i + 1} = arith.muli {panel}, %n{i} : i64")
@@ -290,7 +310,10 @@ def panels(unit: VectorUnit, segments: int) -> str:
         # What is left of a panel is packed before.
         "%whole = arith.cmpi eq, %columns, %width : i64",
         "%unpacked = arith.andi %whole, %fresh : i1",
+        "%lies = arith.andi %whole, %in_place : i1",
         "%from = llvm.getelementptr %source[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        "%at = arith.select %lies, %from, %bj : !llvm.ptr",
+        "%by_step = arith.select %lies, %apart, %panel0 : i64",
         call("panel", segments, moved),
         f"%next = llvm.getelementptr %bj[{panel}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "scf.yield %next : !llvm.ptr",

@@ -31,9 +31,8 @@ class NeededTiles:
         bytes_ = None if columns is None or known is None else contraction_panels.packed_bytes(self.unit, columns, known)
         parts = None if rows is None else contraction_blocks.parts_of_rows(rows, bytes_)
         self.add(lengths, parts, columns)
-        first = None if parts is None else max(parts, default=0)
-        if not is_packed and contraction_blocks.may_pack_by_tiles(self.unit, found, first, bytes_):
-            self.sizes.add(contraction_panels.packing_tile(self.unit))
+        if not is_packed:
+            self.sizes |= contraction_blocks.first_tiles(self.unit, found, rows, bytes_)
 
     def add_rows(self, found: Contraction, rows: Iterable[int] | None) -> None:
         """What is called for a contraction of which so many rows meet all columns at a time, None if that is not known."""

@@ -19,18 +19,25 @@ _UNROLLED = 4
 class TileSize(NamedTuple):
     """How many nested segments (at least 1), rows, and vectors of columns (2 or 1) a tile has.
 
-    One that ``packs`` reads its columns from where they lie apart and writes them side by side, for those that follow.
+    The first that meets some columns may be another than those that follow: one that ``packs`` reads its columns from where
+    they lie apart and writes them side by side; one that ``asks`` wants them from far away, where all read them as they lie.
     """
 
     segments: int
     rows: int
     halves: int
     packs: bool = False
+    asks: bool = False
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is for the first rows alone."""
+        return self.packs or self.asks
 
     @property
     def name(self) -> str:
         """The function."""
-        kind = "_packing" if self.packs else "" if self.halves == 2 else "_narrow"
+        kind = "_packing" if self.packs else "_asking" if self.asks else "" if self.halves == 2 else "_narrow"
         return f"o2m_tile_f32_{self.segments}_{self.rows}{kind}"
 
 
@@ -38,12 +45,13 @@ def tile_types(segments: int, *, packs: bool = False) -> list[str]:
     """The types of a tile's arguments.
 
     The left operand; the table of its rows, from the tile's first (each the byte offset of a row of the left operand, and
-    of one of the result); the packed columns; the result at the first column; the columns that this tile is to ask for on
-    behalf of the tiles of the next panel; how many columns there are to store; whether to add to what the result holds. Then
-    for each segment its count and, but for the innermost, its step in bytes in the left operand. One that ``packs`` is told
-    where the columns lie and how many bytes apart they do from one step along the sum to the next; all of them are stored.
+    of one of the result); the columns; the result at the first column; the columns that this tile is to ask for on behalf of
+    the tiles of the next panel; how many columns there are to store; whether to add to what the result holds; how many bytes
+    apart the columns are from one step along the sum to the next. Then for each segment its count and, but for the innermost,
+    its step in bytes in the left operand. One that ``packs`` is told where the columns lie and how many bytes apart they do so
+    there; all of them are stored.
     """
-    return ["!llvm.ptr"] * 5 + ["i64", "i1"] + ["i64"] * (2 * segments - 1) + (["!llvm.ptr", "i64"] if packs else [])
+    return ["!llvm.ptr"] * 5 + ["i64", "i1", "i64"] + ["i64"] * (2 * segments - 1) + (["!llvm.ptr", "i64"] if packs else [])
 
 
 def tile(unit: VectorUnit, size: TileSize) -> str:
@@ -53,7 +61,7 @@ def tile(unit: VectorUnit, size: TileSize) -> str:
 
 class _Tile:
     def __init__(self, unit: VectorUnit, size: TileSize) -> None:
-        self.unit, self.name, self.packs = unit, size.name, size.packs
+        self.unit, self.name, self.packs, self.is_first = unit, size.name, size.packs, size.is_first
         self.segments, self.rows, self.halves = size.segments, size.rows, range(size.halves)
         self.vector = f"vector<{unit.lanes}xf32>"
         self.mask = f"vector<{unit.lanes}xi1>"
@@ -67,7 +75,7 @@ class _Tile:
         counts = [f"%n{i}: i64" + (f", %s{i}: i64" if i < self.segments - 1 else "") for i in range(self.segments)]
         pointers = [f"%{name}: !llvm.ptr" for name in ("a", "rows", "b", "c", "next")]
         source = ["%source: !llvm.ptr", "%apart: i64"] if self.packs else []
-        head = [*pointers, "%columns: i64", "%add: i1", *counts, *source]
+        head = [*pointers, "%columns: i64", "%add: i1", "%by_step: i64", *counts, *source]
         self.emit(f"func.func private @{self.name}({', '.join(head)}) {{")
         self.emit("%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64")
         self.emit(f"%zero = arith.constant dense<0.0> : {self.vector}")
@@ -165,9 +173,12 @@ class _Tile:
                 f"%width_bytes = arith.constant {self.unit.columns * 4} : i64",
                 "%steps_gone = arith.divui %gone, %width_bytes : i64",
                 "%gone_there = arith.muli %steps_gone, %apart : i64",
-                f"%steps_later = arith.constant {tile_asks.AHEAD_OF_PACKING} : i64",
-                "%later = arith.muli %steps_later, %apart : i64",
                 bytes_behind("%from", "%source", "%gone_there"),
+            )
+        if self.is_first:
+            self.emit(
+                f"%steps_later = arith.constant {tile_asks.AHEAD_OF_FIRST} : i64",
+                f"%later = arith.muli %steps_later, {'%apart' if self.packs else '%by_step'} : i64",
             )
         start = "%none"
         if not self.packs:
@@ -175,9 +186,8 @@ class _Tile:
         # In more than a step LLVM keeps loads and stores in their order, and too much in registers.
         sums = self._steps("v", start, count, "%one", 1, rows, sums, b)
         self.emit(
-            f"%wide = arith.constant {self.unit.columns} : i64",
-            f"%passed = arith.muli {count}, %wide : i64",
-            f"%after = llvm.getelementptr {b}[%passed] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+            f"%passed = arith.muli {count}, %by_step : i64",
+            bytes_behind("%after", b, "%passed"),
         )
         return sums, "%after"
 
@@ -189,9 +199,8 @@ class _Tile:
         given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
         self.emit(
             f"%{tag}r:{len(sums)} = scf.for %{tag}k = {low} to {high} step {step} iter_args({given}) -> ({kinds}) : i64 {{",
-            f"%{tag}wide = arith.constant {self.unit.columns} : i64",
-            f"%{tag}far = arith.muli %{tag}k, %{tag}wide : i64",
-            f"%{tag}b = llvm.getelementptr {b}[%{tag}far] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+            f"%{tag}far = arith.muli %{tag}k, %by_step : i64",
+            bytes_behind(f"%{tag}0at", b, f"%{tag}far"),
         )
         if self.packs:
             self.emit(f"%{tag}there = arith.muli %{tag}k, %apart : i64", bytes_behind(f"%{tag}0from", "%from", f"%{tag}there"))
@@ -212,18 +221,18 @@ class _Tile:
     def _step(self, name: str, tag: str, turn: int, sums: list[str]) -> list[str]:
         lanes, vector = self.unit.lanes, self.vector
         width = len(self.halves) * lanes
-        if not self.unit.fetches_ahead and not self.packs:
-            self.emit(*tile_asks.columns(name, f"%{tag}b", turn, 2 * lanes, width, one_row=self.rows == 1))
-        if self.packs:
-            self.emit(*tile_asks.columns_to_pack(name, width))
+        if self.is_first:
+            self.emit(*tile_asks.far_columns(name, f"%{name}from" if self.packs else f"%{name}at", width))
+        elif not self.unit.fetches_ahead:
+            self.emit(*tile_asks.columns(name, f"%{name}at", "%by_step", width, one_row=self.rows == 1))
         for half in self.halves:
-            place = turn * 2 * lanes + half * lanes
-            self.emit(f"%{name}q{half} = llvm.getelementptr %{tag}b[{place}] : (!llvm.ptr) -> !llvm.ptr, f32")
+            self.emit(f"%{name}q{half} = llvm.getelementptr %{name}at[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32")
             source = f"%{name}q{half}"
             if self.packs:
                 source = f"%{name}o{half}"
                 self.emit(f"{source} = llvm.getelementptr %{name}from[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32")
             self.emit(f"%{name}b{half} = llvm.load {source} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}")
+        self.emit(bytes_behind(f"%{tag}{turn + 1}at", f"%{name}at", "%by_step"))
         if self.packs:
             self.emit(bytes_behind(f"%{tag}{turn + 1}from", f"%{name}from", "%apart"))
         found = []

@@ -18,8 +18,9 @@ _AHEAD = 12
 """Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
 _AHEAD_OF_ONE_ROW = 40
 """The same for a tile of one row, which meets each packed column once: they come from farther away."""
-AHEAD_OF_PACKING = 24
-"""The same for columns that lie apart, maybe in memory: no processor knows by itself where the next ones are."""
+AHEAD_OF_FIRST = 24
+"""The same for columns that lie apart, maybe in memory, for the first rows that meet them: no processor knows by itself where
+the next ones are."""
 
 
 def result(name: str, row: str, width: int) -> list[str]:
@@ -44,16 +45,21 @@ def rows_of_result(width: int) -> list[str]:
     ]
 
 
-def columns(name: str, packed: str, turn: int, columns: int, width: int, *, one_row: bool) -> list[str]:
-    """The ``width`` packed columns, of so many, of a later step than that of ``turn``, whose columns begin at ``packed``."""
-    ahead = (turn + (_AHEAD_OF_ONE_ROW if one_row else _AHEAD)) * columns
-    return _lines_of(f"{name}ahead", packed, range(ahead, ahead + width, _LINE))
+def columns(name: str, here: str, by_step: str, width: int, *, one_row: bool) -> list[str]:
+    """The ``width`` columns of a later step than the one whose columns are ``here``, each ``by_step`` bytes behind the one
+    before."""
+    lines = [
+        f"%{name}ahead_by = arith.constant {_AHEAD_OF_ONE_ROW if one_row else _AHEAD} : i64",
+        f"%{name}ahead_far = arith.muli %{name}ahead_by, {by_step} : i64",
+        bytes_behind(f"%{name}ahead", here, f"%{name}ahead_far"),
+    ]
+    return lines + _lines_of(f"{name}ahead", f"%{name}ahead", range(0, width, _LINE))
 
 
-def columns_to_pack(name: str, width: int) -> list[str]:
-    """Columns that lie ``%later`` bytes behind those of a step, each vector maybe across lines."""
+def far_columns(name: str, here: str, width: int) -> list[str]:
+    """The ``width`` columns that lie ``%later`` bytes behind those that are ``here``, each vector maybe across lines."""
     numbers = [*range(0, width, _LINE), width - 1]
-    return [bytes_behind(f"%{name}later", f"%{name}from", "%later"), *_lines_of(f"{name}later", f"%{name}later", numbers)]
+    return [bytes_behind(f"%{name}later", here, "%later"), *_lines_of(f"{name}later", f"%{name}later", numbers)]
 
 
 def next_panel(tag: str, unrolled: int, columns: int) -> list[str]:
