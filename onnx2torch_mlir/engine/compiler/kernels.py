@@ -157,7 +157,7 @@ class _Moved:
     def key(self) -> object:
         """What makes it another function than others."""
         types = tuple(argument.type for argument in self.arguments)
-        return self.like.key, types, self.maps, made_alike(self.like.values, _is_copied)
+        return self.like.said, types, self.maps, made_alike(self.like.values, _is_copied)
 
 
 def _move(moved: _Moved, kernels: Outlined) -> None:

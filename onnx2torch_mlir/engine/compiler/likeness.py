@@ -9,19 +9,28 @@ from torch_mlir import ir
 
 
 class Likeness(NamedTuple):
-    """Of two operations with the same ``key`` one is the other with its own ``values`` in place of the other's."""
+    """Of two operations with the same ``key`` one is the other with its own ``values`` in place of the other's.
 
-    key: object
+    Those that have the same ``said`` are so but for the types of the values, the shapes of arrays say.
+    """
+
+    said: object
     values: list[ir.Value]
     """What the operation and those inside of it use and none of them makes, in the order of the first use."""
     captured: list[ir.Value]
     """Those that operations inside use, in the order of the first use there."""
 
+    @property
+    def key(self) -> object:
+        """What it says, and the types of its values."""
+        return self.said, tuple(value.type for value in self.values)
+
 
 def likeness(operation: ir.Operation) -> Likeness:
     """The likeness of ``operation``, whose values count by their types and by where the same ones are used."""
     numbers, captured, places = _used(operation)
-    return Likeness((_text(operation), tuple(places), tuple(value.type for value in numbers)), list(numbers), captured)
+    results = tuple(result.type for result in operation.results)
+    return Likeness((_text(operation), tuple(places), results), list(numbers), captured)
 
 
 def uses(operation: ir.Operation) -> list[ir.Value]:
@@ -45,7 +54,7 @@ def _made(value: ir.Value) -> object:
 
 
 def _text(operation: ir.Operation) -> str:
-    """The operation as it is alone, where all values that it is given have the same name.
+    """The operation as it is alone, where all values that it is given have the same name, without their types.
 
     A text of an operation inside of a function would take the numbers of that function's values, and long to count them.
     """
@@ -53,7 +62,9 @@ def _text(operation: ir.Operation) -> str:
         module = ir.Module.create()
     with ir.InsertionPoint(module.body):
         alone = operation.clone()
-    return alone.get_asm(use_local_scope=True, assume_verified=True)
+    text = alone.get_asm(use_local_scope=True, assume_verified=True, print_generic_op_form=True)
+    # Last come the types of operands and results.
+    return text[: text.rindex(" : (")]
 
 
 def _used(operation: ir.Operation) -> tuple[dict[ir.Value, int], list[ir.Value], list[int]]:

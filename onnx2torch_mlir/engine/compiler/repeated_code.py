@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from onnx2torch_mlir.engine.compiler.extents import Length, index
+from onnx2torch_mlir.engine.compiler.extents import Length
 from onnx2torch_mlir.engine.compiler.kernels import is_constant
 from onnx2torch_mlir.engine.compiler.likeness import likeness, made_alike, uses
 from onnx2torch_mlir.engine.compiler.nests import Nest
@@ -68,10 +68,15 @@ class RepeatedCode:
         model = self._models.get(group.key) if group is not None else None
         if group is not None and model is not None:
             return self._copy(model, group, anchor)
-        before = index(0).owner.operation
-        loop = write()
-        operations = _between(before, anchor)
-        before.erase()
+        with ir.Location.unknown():
+            apart = func.FuncOp("apart", ([], []), visibility="private", ip=ir.InsertionPoint(self._module.body))
+        # In a block of its own what was written is all there is: to look for it among all operations of @main takes long.
+        with ir.InsertionPoint(apart.add_entry_block()):
+            loop = write()
+        operations = [view.operation for view in apart.entry_block.operations]
+        for operation in operations:
+            operation.move_before(anchor)
+        apart.operation.erase()
         if group is not None:
             self._keep(group, operations, operations.index(loop))
         return loop
@@ -104,9 +109,3 @@ class RepeatedCode:
             operation.move_before(anchor)
         function.erase()
         return operations[model.loop]
-
-
-def _between(first: ir.Operation, last: ir.Operation) -> list[ir.Operation]:
-    """The operations of a block between two of them."""
-    every = [view.operation for view in first.block.operations]
-    return every[every.index(first) + 1 : every.index(last)]

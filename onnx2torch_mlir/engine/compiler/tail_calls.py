@@ -16,7 +16,7 @@ from onnx2torch_mlir.engine.compiler.kernels import is_constant
 from onnx2torch_mlir.engine.compiler.likeness import likeness, made_alike
 from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.tail_code import write_body
-from onnx2torch_mlir.engine.compiler.walks import pointer
+from onnx2torch_mlir.engine.compiler.walks import is_memref, pointer
 
 PREFIX = "o2m_tail_"
 """How the names of tails' functions begin."""
@@ -59,7 +59,9 @@ def handed_on(found: Found | None, tails: Outlined, widths: list[int]) -> Iterat
     # Of the numbers it knows 0 and 1 only, so that layers of other sizes have the same function: to divide by one that is not
     # known takes about as long as a step of a tile.
     known = tuple(value if _is_known(value) else _type_of(value) for value in given)
-    key = (like.key, made_alike(like.captured, is_constant), tuple(found.kinds), tuple(widths), known, tuple(groups))
+    elements = tuple(ir.MemRefType(value.type).element_type if is_memref(value.type) else value.type for value in nest.operands)
+    own = made_alike(like.captured, is_constant)
+    key = (like.said, elements, own, tuple(found.kinds), tuple(widths), known, tuple(groups))
     name = tails.name(key, [_SUMS, _OUT], lambda: _function(found, tails.module, widths, given, (result, free)))
     # What is called in a loop, or by several threads, needs words of its own each time.
     stack = llvm.StackSaveOp(pointer()).result
