@@ -26,11 +26,15 @@ def carry(module: ir.Module) -> None:
     if not found:
         return
     orders = _settled(operations, found)
-    structures = [structure_of(operation) for operation in operations]
+    # Where there are few convolutions most operations meet none of these values.
+    near = {use.owner.operation for value in orders for use in value.uses} | {value.owner.operation for value in orders}
+    structures = ((operation, structure_of(operation)) for operation in operations)
+    # Before the types change, for an operation's hash changes with them.
+    touched = [(one, structure) for one, structure in structures if one in near or structure.convolution is not None]
     for value, order in orders.items():
         value.set_type(permuted_type(value.type, order))
     placement = Placement(orders)
-    for operation, structure in zip(operations, structures, strict=True):
+    for operation, structure in touched:
         reorder(operation, placement, structure)
     for operation in operations:
         if _moves_nothing(operation):

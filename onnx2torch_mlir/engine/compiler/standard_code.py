@@ -90,9 +90,9 @@ def read(text: str, known: frozenset[str] = frozenset()) -> tuple[ir.Module, dic
     return module, declared
 
 
-def parts_of(fragment: ir.Module, most: int, elsewhere: frozenset[str]) -> list[code_parts.Part]:
-    """The functions of a module that `read` gave, for LLVM, in at most so many parts; they call functions that are
-    ``elsewhere``."""
+def parts_of(fragment: ir.Module, text: str, most: int, elsewhere: frozenset[str]) -> list[code_parts.Part]:
+    """The functions of a module that `read` gave for the ``text``, for LLVM, in at most so many parts; they call functions that
+    are ``elsewhere``."""
     diagnostics = passes.Diagnostics()
     with fragment.context as context, ir.Location.unknown():
         context.attach_diagnostic_handler(diagnostics)
@@ -100,7 +100,8 @@ def parts_of(fragment: ir.Module, most: int, elsewhere: frozenset[str]) -> list[
         passes.run(fragment, "conversion of written functions to LLVM", passes.LLVM, diagnostics)
         lower_to_llvm.give_hints(fragment)
         truth_values.as_bytes(fragment)
-        found = code_parts.split(brain_floats.as_bits(fragment), most, elsewhere, exported=True)
+        finished = brain_floats.as_bits(fragment) if brain_floats.NAME in text else fragment
+        found = code_parts.split(finished, most, elsewhere, exported=True)
     return [part for part in found if part.offered]
 
 
@@ -111,5 +112,5 @@ def compiled(part: code_parts.Part, level: int) -> bytes:
 
 def _compiled(declared: str, text: str, elsewhere: frozenset[str], level: int) -> bytes:
     fragment, _ = read(f"{declared}\n{text}")
-    (part,) = parts_of(fragment, 1, elsewhere)
+    (part,) = parts_of(fragment, text, 1, elsewhere)
     return compiled(part, level)

@@ -101,6 +101,7 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
         context.attach_diagnostic_handler(diagnostics)
         with passes.findings_of("reading the module", diagnostics):
             module = ir.Module.parse(program)
+            has_brain_floats = brain_floats.are_in(module)
         times.stage("parse")
         found = _to_loops(module, options, diagnostics, times, written)
         main = next(f for f in functions(module) if symbol(f) == "main")
@@ -125,7 +126,7 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
                 raise ValueError("the LLVM module is not valid")
         times.stage("llvm dialect")
         with passes.findings_of("code generation", diagnostics):
-            finished = brain_floats.as_bits(module)
+            finished = brain_floats.as_bits(module) if has_brain_floats else module
             entry = interface.entry if interface is not None else ENTRY
             code = object_code.generate(finished, entry, written, seen=() if interface is not None else (WORKER, STOPPER))
         times.stage("llvm")

@@ -17,8 +17,6 @@ from onnx2torch_mlir.engine import objects
 from onnx2torch_mlir.engine.compiler import code_parts, standard_code
 from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol, symbols
 
-_MOST_PARTS = 4
-"""Into which functions that come together fall, so that the last of them does not keep others waiting."""
 _MOST_KEPT = 64
 """Texts whose machine code a process keeps for its next programs."""
 
@@ -49,7 +47,8 @@ class WrittenCode:
         self.level = level
         threads = code_parts.number_of_parts()
         # One processor is left to what prepares the rest.
-        self._pool = ThreadPoolExecutor(max(threads - 1, 1))
+        self._workers = max(threads - 1, 1)
+        self._pool = ThreadPoolExecutor(self._workers)
         self._fragments: list[_Fragment] = []
         self._standard: list[standard_code.Ready] = []
         self._is_alone = threads == 1
@@ -107,11 +106,14 @@ class WrittenCode:
             names = frozenset(map(symbol, functions(fragment)))
             made = _Fragment(key, "\n".join(every.values()), names, [])
             if names:
-                made = replace(made, objects=self._pool.submit(self._parts, fragment, frozenset(self.names)))
+                made = replace(made, objects=self._pool.submit(self._parts, fragment, text, frozenset(self.names)))
         append(module, made.declared)
         self._fragments.append(made)
 
-    def _parts(self, fragment: ir.Module, elsewhere: frozenset[str]) -> list[Future[bytes]]:
-        """The objects of a fragment, which calls functions that are ``elsewhere``."""
-        parts = standard_code.parts_of(fragment, _MOST_PARTS, elsewhere)
+    def _parts(self, fragment: ir.Module, text: str, elsewhere: frozenset[str]) -> list[Future[bytes]]:
+        """The objects of a fragment that was made of the text, one for each worker; it calls functions that are ``elsewhere``.
+
+        What Python does here keeps it from preparing the rest.
+        """
+        parts = standard_code.parts_of(fragment, text, self._workers, elsewhere)
         return [self._pool.submit(standard_code.compiled, part, self.level) for part in parts]
