@@ -46,6 +46,7 @@ from onnx2torch_mlir.engine.compiler import (
     runtime,
     saturation,
     separate_windows,
+    sequential_loops,
     short_loops,
     single_pixels,
     single_rounding,
@@ -257,6 +258,7 @@ def _to_loops(
     passes.run(module, "loops", passes.LOOPS, diagnostics)
     with passes.findings_of("sharing loops among threads", diagnostics):
         shared = parallel_loops.share(module, outlined)
+        sequential_loops.write(module, outlined | shared)
         long_chains.mark(module, outlined | shared)
         short_loops.mark(module, outlined | shared)
         aliases |= outlined | shared
