@@ -235,6 +235,35 @@ def test_pixels_of_all_axes_are_one_loop(dynamic):
         assert str(module).count('iterator_types = ["parallel", "parallel", "parallel", "reduction"]') == 1
 
 
+@pytest.mark.parametrize(
+    "shape, filters, kernel, stride, moved",
+    [
+        ((2, 3, 9, 130), 32, (3, 3), 1, 0),
+        ((2, 3, 9, 129), 32, (3, 3), 1, 2),  # lines of 127
+        ((2, 3, 9, 130), 26, (3, 3), 1, 2),  # sums of 27 products
+        ((1, 2, 700), 60, (5,), 5, 0),
+        ((1, 2, 700), 59, (5,), 5, 2),
+        ((2, 2, "n"), 40, (4,), 1, 0),
+        ((2, 2, 9, "n"), 40, (4, 2), 1, 2),
+    ],
+    ids=str,
+)
+def test_long_lines_of_short_sums_stay_where_they_are(shape, filters, kernel, stride, moved):
+    known = tuple(300 if size == "n" else size for size in shape)
+    net = Net(10, known, dynamic=[axis for axis, size in enumerate(shape) if size == "n"])
+    alone = net.add("Relu", net.conv("x", filters, kernel, strides=[stride] * len(kernel)))
+    assert moves(net, alone) == moved
+    agrees(net, alone, rtol=1e-4)
+    follower = net.conv(alone, 16, kernel)
+    assert moves(net, follower) == 2
+    agrees(net, follower, alone, rtol=1e-4)
+
+
+def test_long_lines_of_groups_move():
+    net = Net(11, (1, 8, 5, 200))
+    assert moves(net, net.conv("x", 32, groups=8)) == 2
+
+
 def test_grouped_pixels_move():
     net = Net(8, (1, 8, 6, 5))
     assert moves(net, net.conv("x", 8, (1, 1), groups=8)) == 2

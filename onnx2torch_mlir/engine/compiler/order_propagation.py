@@ -30,6 +30,7 @@ from onnx2torch_mlir.engine.compiler.dim_orders import (
 from onnx2torch_mlir.engine.compiler.walks import made_by
 from onnx2torch_mlir.engine.compiler.window_sums import (
     convolution,
+    has_long_lines,
     has_single_pixels,
     indexing_maps,
     input_count,
@@ -46,8 +47,8 @@ Orders = dict[ir.Value, Order]
 def orders_around_convolutions(operations: Sequence[ir.Operation]) -> Orders:
     """The order of each value that is to lie in another one than its dims are named in.
 
-    Not so around a convolution with windows of one pixel that reaches no other one: as a product of its weight and the pixels
-    it costs less than the moves would.
+    Not so around a convolution that reaches no other one, if its windows are of one pixel, or its lines long and its sums
+    short: as a product of its weight and the pixels it costs less than the moves would.
     """
     around = _Neighbourhood()
     found: Orders = {}
@@ -56,7 +57,7 @@ def orders_around_convolutions(operations: Sequence[ir.Operation]) -> Orders:
     for operation in operations:
         wanted = convolution(operation) if is_sum_of_products(operation) else None
         if wanted is not None:
-            number = met.new(lonely=has_single_pixels(operation))
+            number = met.new(lonely=has_single_pixels(operation) or has_long_lines(operation))
             waiting.append((operation.results[0], wanted.result_order, number))
             waiting.append((operation.operands[wanted.input], wanted.input_order, number))
     owners: dict[ir.Value, int] = {}

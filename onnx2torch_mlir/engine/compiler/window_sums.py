@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.dim_orders import Loops, Order, loops_of
-from onnx2torch_mlir.engine.compiler.loop_order import accumulations, iterators
+from onnx2torch_mlir.engine.compiler.loop_order import accumulations, coefficient, iterators
 
 _PRODUCTS = ("arith.mulf", "arith.muli", "complex.mul")
 _SUMS = ("arith.addf", "arith.addi", "complex.add")
+_LONG = 128
+"""Places of a line from which on its columns are nearly all whole vectors."""
+_STRIDED = 6
+"""To pack a number of a strided line takes as long as to turn so many results."""
 
 
 class Convolution(NamedTuple):
@@ -68,17 +73,47 @@ def convolution(generic: ir.Operation) -> Convolution | None:
 def has_single_pixels(generic: ir.Operation) -> bool:
     """Whether the windows of a `convolution` are of one pixel, and no channels are grouped: a product of matrices."""
     wanted = convolution(generic)
-    if wanted is None:
+    if wanted is None or _has_groups(generic, wanted):
         return False
     maps = indexing_maps(generic)
     weight = ir.RankedTensorType(generic.operands[1 - wanted.input].type)
-    loops = loops_of(maps[1 - wanted.input])
-    windows = frozenset().union(*(here for here in loops_of(maps[wanted.input]) if len(here) > 1))
-    inside = [axis for axis, here in enumerate(loops) if here & windows]
-    if any(weight.is_dynamic_dim(axis) or weight.get_dim_size(axis) != 1 for axis in inside):
+    windows = frozenset().union(*_windows(maps[wanted.input]))
+    inside = [axis for axis, here in enumerate(loops_of(maps[1 - wanted.input])) if here & windows]
+    return not any(weight.is_dynamic_dim(axis) or weight.get_dim_size(axis) != 1 for axis in inside)
+
+
+def has_long_lines(generic: ir.Operation) -> bool:
+    """Whether the sums of a `convolution` are so short, and its lines so long, that it costs less to pack its input along these
+    than to turn its result, channels last, back; of float32, and where no channels are grouped."""
+    wanted = convolution(generic)
+    type_ = ir.RankedTensorType(generic.operands[2].type)
+    if wanted is None or _has_groups(generic, wanted) or not isinstance(type_.element_type, ir.F32Type):
         return False
-    in_read, in_written = (frozenset().union(*loops_of(map_)) for map_ in (maps[wanted.input], maps[2]))
-    return not any(here <= in_read & in_written for axis, here in enumerate(loops) if axis not in inside)
+    maps = indexing_maps(generic)
+    along, read = list(maps[2].results)[-1], list(maps[wanted.input].results)[-1]
+    shape = ir.RankedTensorType(generic.operands[1 - wanted.input].type).shape
+    if not isinstance(along, ir.AffineDimExpr) or any(size < 0 for size in shape):
+        return False
+    length, step = type_.shape[-1], coefficient(read, along.position)
+    # One that nobody knows is likely to be long where there is one axis, of sound say.
+    is_long = length >= _LONG or (length < 0 and len(_windows(maps[wanted.input])) == 1)
+    outside = frozenset().union(*loops_of(maps[2]))
+    summed = [size for size, here in zip(shape, loops_of(maps[1 - wanted.input]), strict=True) if not here & outside]
+    filters = math.prod(shape) // max(math.prod(summed), 1)
+    return bool(step) and is_long and math.prod(summed) * (1 if step == 1 else _STRIDED) <= filters
+
+
+def _has_groups(generic: ir.Operation, wanted: Convolution) -> bool:
+    """Whether some loop goes along the input, the weight and the result."""
+    read, written, weight = (
+        frozenset().union(*loops_of(indexing_maps(generic)[operand])) for operand in (wanted.input, 2, 1 - wanted.input)
+    )
+    return bool(read & written & weight)
+
+
+def _windows(map_: ir.AffineMap) -> Loops:
+    """The loops of each axis that is read through windows."""
+    return [here for here in loops_of(map_) if len(here) > 1]
 
 
 def input_count(generic: ir.Operation) -> int:
