@@ -39,8 +39,10 @@ from onnx2torch_mlir.engine.layout import (
 _WORTH = 1 << 15
 """Work that is worth another thread, in operations on one element (a fraction of a nanosecond each)."""
 
-_CHUNKS = 4
-"""Parts of a job for each thread: enough that a thread which is held up leaves its share to others."""
+_CHUNKS, _MOST_CHUNKS = 4, 16
+"""Parts of a job for each thread: enough that a thread which is held up leaves its share to others. More where each is still
+worth `_LONG` threads: at the end others wait for half a part of one."""
+_LONG = 4
 
 _LOOKS = 4000
 _LOOKS_BEFORE_YIELDING = 20000
@@ -146,7 +148,15 @@ _CALLER = f"""
     %least = arith.ceildivsi %worth, %some : i64
     %parts = arith.muli %threads, %chunks : i64
     %even = arith.ceildivsi %count, %parts : i64
-    %grain = arith.maxsi %least, %even : i64
+    %most_chunks = arith.constant {_MOST_CHUNKS} : i64
+    %most_parts = arith.muli %threads, %most_chunks : i64
+    %finest = arith.ceildivsi %count, %most_parts : i64
+    %long = arith.constant {_LONG} : i64
+    %long_work = arith.muli %worth, %long : i64
+    %long_items = arith.ceildivsi %long_work, %some : i64
+    %fine = arith.maxsi %finest, %long_items : i64
+    %found_even = arith.minsi %even, %fine : i64
+    %grain = arith.maxsi %least, %found_even : i64
     %whole = arith.cmpi sge, %grain, %count : i64
     %single = arith.cmpi eq, %threads, %one : i64
     %alone = arith.ori %whole, %single : i1
