@@ -68,6 +68,8 @@ MODELS = {
     "columns far away in parts": product(70, 2600, 70, constant=False),
     "columns far away for low tiles": product(9, 300, 600, constant=False),
     "columns that lie as if packed": product(40, 50, of_host().columns, constant=False),
+    "two rows of near columns": product(2, 50, 71, constant=False),
+    "batches of three rows": model([node("MatMul", "x0", "x1")], [(4, 3, 33), (4, 33, 32)]),
     "batches of columns": model([node("MatMul", "x0", "x1")], [(3, 20, 33), (3, 33, 71)]),
     "prime everything": product(67, 61, 53, constant=False),
     "narrow": product(30, 20, 7),
@@ -225,3 +227,14 @@ def test_segments_that_a_tile_goes_along():
     # One tile of all rows goes along all of them.
     assert contraction_panels.levels(unit, [3, 3, 400], 5) == {3}
     assert contraction_panels.levels(unit, [3, 3, 400], None) == {2, 3}
+
+
+@pytest.mark.parametrize("rows, columns, taken", [(1, 70, 0), (2, 70, 1), (3, 70, 1), (2, 3000, 0), (3, 3000, 0), (4, 3000, 1)])
+def test_two_rows_are_enough_for_columns_that_are_near(rows, columns, taken, monkeypatch):
+    made, kinds = contraction_driver.functions_for, []
+    monkeypatch.setattr(contraction_driver, "functions_for", lambda *a, **k: kinds.extend(a[1]) or made(*a, **k))
+    read = product(rows, 50, columns, constant=False)
+    check(read)
+    assert len(kinds) == taken
+    compiled(model([node("Gemm", "x0", "x1", transB=1)], [(rows, 50), (columns, 50)]), 1)
+    assert len(kinds) == taken + (rows == 4)

@@ -12,47 +12,24 @@ from onnx2torch_mlir.engine.compiler import (
     tile_rows,
 )
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, BLOCK_ROWS, FLAT_BLOCK_ROWS, Kind, segment_words
-from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
-from onnx2torch_mlir.engine.compiler.register_tile import TileSize
-from onnx2torch_mlir.engine.compiler.tile_rows import even_parts
+from onnx2torch_mlir.engine.compiler.contraction_kinds import (
+    BLOCK_COLUMNS,
+    BLOCK_ROWS,
+    COLUMNS_THAT_STAY,
+    FLAT_BLOCK_ROWS,
+    Kind,
+    segment_words,
+)
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
 
-_STEP = 2
-"""Blocks of rows are multiples of it, for so are most tiles; it divides the largest."""
-_COLUMNS_THAT_STAY = 512 << 10
-"""Bytes of packed columns that stay in the second-level cache while one block of rows after the other meets them."""
 _FEW = 32
 """Blocks of which each is halved, for threads to have about as much to do: of three, one of two would do twice the other's."""
 _LONG = 16 << 10
 """Bytes of a packed panel from which on that pays, for more rows than a tile has."""
 _COLUMNS_AT_ONCE = 1 << 20
 """Bytes of columns that a thread packs before they meet all rows."""
-
-
-def parts_of_rows(rows: int, packed_bytes: int | None) -> set[int]:
-    """How many rows the blocks have into which so many fall, with so many bytes of packed columns; see `Blocks.count`."""
-    flat = set() if packed_bytes is not None and packed_bytes > _COLUMNS_THAT_STAY else even_parts(rows, FLAT_BLOCK_ROWS, _STEP)
-    tall = set() if packed_bytes is not None and packed_bytes <= _COLUMNS_THAT_STAY else even_parts(rows, BLOCK_ROWS, _STEP)
-    return flat | tall
-
-
-def first_tiles(unit: VectorUnit, found: Contraction, rows: int | None, packed_bytes: int | None) -> set[TileSize]:
-    """The tiles for the first rows that meet columns which are not packed before, for so many rows and bytes of packed columns,
-    where these are known; see `Blocks.columns` and `Blocks.in_place`."""
-    if found.column is None or len(found.segments) != 1 or found.operands[found.right].step(found.column) not in (None, 1):
-        return set()
-    first = None if rows is None else max(parts_of_rows(rows, packed_bytes), default=0)
-    if packed_bytes is not None and packed_bytes <= _COLUMNS_THAT_STAY:
-        return set()
-    if first is not None and unit.rows not in tile_rows.heights(unit, first):
-        return set()
-    packing, asking = contraction_panels.packing_tile(unit), contraction_panels.asking_tile(unit)
-    if rows is None:
-        return {packing, asking}
-    return {asking if rows <= BLOCK_ROWS else packing}
 
 
 FLAGS = (("%add", "i1"), ("%back", "i1"))
@@ -106,7 +83,7 @@ class Blocks:
             f"%width = arith.constant {self.unit.columns} : i64",
             "%panels = arith.ceildivsi %n, %width : i64",
             "%bytes_of_all = arith.muli %far, %panels : i64",
-            f"%staying = arith.constant {_COLUMNS_THAT_STAY} : i64",
+            f"%staying = arith.constant {COLUMNS_THAT_STAY} : i64",
             "%by_rows = arith.cmpi sle, %bytes_of_all, %staying : i64",
             f"%flat = arith.constant {FLAT_BLOCK_ROWS} : i64",
             f"%tall = arith.constant {BLOCK_ROWS} : i64",
@@ -114,7 +91,7 @@ class Blocks:
             "%rows_or_one = arith.maxsi %ms, %one : i64",
             "%rows_of_blocks = arith.ceildivsi %rows_or_one, %most_rows : i64",
             "%rows_each = arith.ceildivsi %rows_or_one, %rows_of_blocks : i64",
-            f"%row_step = arith.constant {_STEP} : i64",
+            f"%row_step = arith.constant {tile_rows.STEP} : i64",
             "%steps_each = arith.ceildivsi %rows_each, %row_step : i64",
             "%block_rows = arith.muli %steps_each, %row_step : i64",
             "%high = arith.ceildivsi %ms, %block_rows : i64",

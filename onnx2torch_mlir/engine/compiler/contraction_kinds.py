@@ -13,6 +13,8 @@ BLOCK_COLUMNS = 64
 """Of blocks, which threads share; their sums have to stay in the first-level cache."""
 FLAT_BLOCK_ROWS = 24
 """Of blocks along rows: so few that the result is written in about the order in which it lies in memory."""
+COLUMNS_THAT_STAY = 512 << 10
+"""Bytes of packed columns that stay in the second-level cache while one block of rows after the other meets them."""
 FEW_ROWS = 4
 """Fewer are left to loops, where columns would have to be packed for them."""
 PRODUCTS = 8

@@ -17,6 +17,7 @@ from onnx2torch_mlir.engine.compiler import (
     attention_code,
     coded_columns,
     column_packing,
+    columns_in_place,
     contraction_driver,
     contraction_tails,
     dot_products,
@@ -43,6 +44,8 @@ from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.layout import Packing
 
 _BYTES = 4
+_FEWEST_ROWS = 2
+"""Fewer are left to loops in any case."""
 
 
 @dataclass
@@ -144,7 +147,7 @@ def _call(found: Contraction, program: _Program) -> None:
         if dot_products.kind_of(of_host(), turned, column) is not None:
             found, packing = turned, column
     rows = found.known_rows
-    if packing is None and rows is not None and rows < FEW_ROWS:
+    if packing is None and rows is not None and rows < _least_rows(found):
         return
     many = packing is not None or rows is not None
     tail = contraction_tails.find(found, fill) if many else None
@@ -156,6 +159,11 @@ def _call(found: Contraction, program: _Program) -> None:
     if tail is not None:
         program.nests = [nest for nest in program.nests if nest != tail.nest]
         contraction_tails.leave_out(tail)
+
+
+def _least_rows(found: Contraction) -> int:
+    """How many rows pay where the right operand is no weight: fewer where nothing has to be packed for them."""
+    return _FEWEST_ROWS if columns_in_place.are_near(of_host(), found) else FEW_ROWS
 
 
 def _call_doubles(found: Contraction, program: _Program) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from onnx2torch_mlir.engine.compiler import contraction_blocks, contraction_panels, tile_rows
+from onnx2torch_mlir.engine.compiler import columns_in_place, contraction_panels, tile_rows
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -29,10 +29,10 @@ class NeededTiles:
         rows, lengths, columns = found.known_rows, found.known_segments, _columns(found)
         known = all_known(lengths)
         bytes_ = None if columns is None or known is None else contraction_panels.packed_bytes(self.unit, columns, known)
-        parts = None if rows is None else contraction_blocks.parts_of_rows(rows, bytes_)
+        parts = None if rows is None else tile_rows.parts_of_rows(rows, bytes_)
         self.add(lengths, parts, columns)
         if not is_packed:
-            self.sizes |= contraction_blocks.first_tiles(self.unit, found, rows, bytes_)
+            self.sizes |= columns_in_place.first_tiles(self.unit, found, rows, bytes_)
 
     def add_rows(self, found: Contraction, rows: Iterable[int] | None) -> None:
         """What is called for a contraction of which so many rows meet all columns at a time, None if that is not known."""

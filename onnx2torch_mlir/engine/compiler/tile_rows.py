@@ -1,9 +1,12 @@
-"""How rows fall into register tiles, and into the parts that tiles are made of: for a number that is known, and as text."""
+"""How rows fall into blocks, and into register tiles: for a number that is known, and as text."""
 
 from __future__ import annotations
 
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_ROWS, COLUMNS_THAT_STAY, FLAT_BLOCK_ROWS
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
+STEP = 2
+"""Blocks of rows are multiples of it, for so are most tiles; it divides the largest."""
 _ODD = 4
 """Up to so many rows a tile for each number of them pays."""
 
@@ -18,6 +21,13 @@ def even_parts(count: int, most: int, step: int = 1) -> set[int]:
     if even >= count:
         return {count}
     return {even, count - (-(-count // even) - 1) * even}
+
+
+def parts_of_rows(rows: int, packed_bytes: int | None) -> set[int]:
+    """How many rows the blocks have into which so many fall, with so many bytes of packed columns; see `Blocks.count`."""
+    flat = set() if packed_bytes is not None and packed_bytes > COLUMNS_THAT_STAY else even_parts(rows, FLAT_BLOCK_ROWS, STEP)
+    tall = set() if packed_bytes is not None and packed_bytes <= COLUMNS_THAT_STAY else even_parts(rows, BLOCK_ROWS, STEP)
+    return flat | tall
 
 
 def height(rows: int) -> int:

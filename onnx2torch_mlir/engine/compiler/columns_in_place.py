@@ -1,0 +1,40 @@
+"""Which contractions read dense columns where they lie, as far as the types tell; `Blocks.in_place` decides when they run."""
+
+from __future__ import annotations
+
+from onnx2torch_mlir.engine.compiler import contraction_panels, tile_rows
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_ROWS, COLUMNS_THAT_STAY
+from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
+from onnx2torch_mlir.engine.compiler.register_tile import TileSize
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+
+
+def first_tiles(unit: VectorUnit, found: Contraction, rows: int | None, packed_bytes: int | None) -> set[TileSize]:
+    """The tiles for the first rows that meet columns which are not packed before, for so many rows and bytes of packed columns,
+    where these are known; see `Blocks.columns` (contraction_blocks.py)."""
+    if not _may_be_dense(found):
+        return set()
+    first = None if rows is None else max(tile_rows.parts_of_rows(rows, packed_bytes), default=0)
+    if packed_bytes is not None and packed_bytes <= COLUMNS_THAT_STAY:
+        return set()
+    if first is not None and unit.rows not in tile_rows.heights(unit, first):
+        return set()
+    packing, asking = contraction_panels.packing_tile(unit), contraction_panels.asking_tile(unit)
+    if rows is None:
+        return {packing, asking}
+    return {asking if rows <= BLOCK_ROWS else packing}
+
+
+def are_near(unit: VectorUnit, found: Contraction) -> bool:
+    """Whether the types tell that the columns are dense and stay in the cache: then all rows read them there."""
+    lengths = all_known(found.known_segments)
+    if found.column is None or lengths is None or not _may_be_dense(found):
+        return False
+    columns, step = found.fixed_length(found.column), found.operands[found.right].step(found.column)
+    return columns is not None and step == 1 and contraction_panels.packed_bytes(unit, columns, lengths) <= COLUMNS_THAT_STAY
+
+
+def _may_be_dense(found: Contraction) -> bool:
+    """Whether columns may lie side by side, those of each step along the only sum as far from those of the next."""
+    right = found.operands[found.right]
+    return found.column is not None and len(found.segments) == 1 and right.step(found.column) in (None, 1)
