@@ -18,6 +18,14 @@ from tests.engine.test_register_tiles import close, numbers
 F, I8, U8 = torch.float32, torch.int8, torch.uint8
 ROWS = (1, 2, 0, 3, 31)
 
+HALF_MORE = """%r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+        iterator_types = ["parallel", "parallel"]} ins(%y : TYPE) outs(%ye : TYPE) {
+        ^bb0(%i: f32, %o: f32):
+          %h = arith.constant 0.5 : f32
+          %more = arith.addf %i, %h : f32
+          linalg.yield %more : f32 } -> TYPE"""
+"""What adds a half to a product: a tail of `Weights.body`."""
+
 
 class Weights:
     """[columns, steps] codes, in blocks along the steps, with scales and zero points of some kind."""
@@ -139,13 +147,7 @@ def test_many_rows_see_the_numbers_of_the_program():
 
 def test_tail_and_another_use():
     weights = Weights(40, 64, 32, (0, 15), "one")
-    tail = """%r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
-        iterator_types = ["parallel", "parallel"]} ins(%y : TYPE) outs(%ye : TYPE) {
-        ^bb0(%i: f32, %o: f32):
-          %h = arith.constant 0.5 : f32
-          %x = arith.addf %i, %h : f32
-          linalg.yield %x : f32 } -> TYPE"""
-    code = engine.compile(weights.program(tail, uses="w"))
+    code = engine.compile(weights.program(HALF_MORE, uses="w"))
     for rows in (2, 100):
         x = numbers(rows, 64)
         y, w = code.run([x])

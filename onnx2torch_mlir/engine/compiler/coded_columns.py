@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 
-from onnx2torch_mlir.engine.compiler import contraction_panels
+from onnx2torch_mlir.engine.compiler import coded_words, contraction_panels
 from onnx2torch_mlir.engine.compiler.code_text import called, column_masks, declared, header_word, words
 from onnx2torch_mlir.engine.compiler.coded_words import bits_of, decoded, decoded_rest, has_table, read_record, words_of
 from onnx2torch_mlir.engine.compiler.contraction_panels import WITHOUT_TAIL
@@ -23,9 +23,6 @@ _FEW, _FEW_LOOKED_UP = 2, 3
 """Rows that meet codes in registers: any codes, and those that are looked up."""
 _OWN = {False: "", True: "_own"}
 """Of functions' names: of columns with zero points of their own, or whatever they have."""
-PANEL, BATCH = 5, 6
-"""Words of the header (layout.CODES_HEADER) with the bytes of a panel and of a batch."""
-_TYPE = 7
 HEADER_BYTES = 64
 
 
@@ -90,8 +87,8 @@ def _row(unit: VectorUnit, type_: int, own: bool) -> str:
         f"%zero = arith.constant dense<0.0> : {vector}",
         *column_masks(lanes),
         f"%c1 = llvm.getelementptr %c[{lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
-        *header_word("%block", "%header", 1),
-        *header_word("%bytes", "%header", 2),
+        *header_word("%block", "%header", coded_words.BLOCK),
+        *header_word("%bytes", "%header", coded_words.RECORD),
         f"%start:2 = scf.if %add -> ({vector}, {vector}) {{",
         *(
             f"%l{half} = llvm.intr.masked.load {place}, %m{half}, %zero {{alignment = 4 : i32}}"
@@ -163,8 +160,8 @@ def _row(unit: VectorUnit, type_: int, own: bool) -> str:
     return "\n".join([*lines, "return", "}"])
 
 
-def _by_type(known: Sequence[int], call: Callable[[int], list[str]]) -> list[str]:
-    """What is called for the codes' type."""
+def by_type(known: Sequence[int], call: Callable[[int], list[str]]) -> list[str]:
+    """What is called for the codes' ``%type``."""
     lines = ["%type_is = arith.index_cast %type : i64 to index", "scf.index_switch %type_is"]
     for each in known:
         head = f"case {each}" if each != known[-1] else "default"
@@ -210,12 +207,12 @@ def _panels(unit: VectorUnit, known: Sequence[int]) -> str:
     %part = arith.constant {_PART} : i64
     %places = arith.constant {(_PART + 16) * unit.columns} : i64
     %buffer = llvm.alloca %places x f32 {{alignment = 64 : i64}} : (i64) -> !llvm.ptr
-    {newline.join(header_word("%bits", "%header", 0))}
-    {newline.join(header_word("%block", "%header", 1))}
-    {newline.join(header_word("%record_bytes", "%header", 2))}
-    {newline.join(header_word("%panel_bytes", "%header", PANEL))}
-    {newline.join(header_word("%type", "%header", _TYPE))}
-    {newline.join(header_word("%zeros", "%header", 3))}
+    {newline.join(header_word("%bits", "%header", coded_words.BITS))}
+    {newline.join(header_word("%block", "%header", coded_words.BLOCK))}
+    {newline.join(header_word("%record_bytes", "%header", coded_words.RECORD))}
+    {newline.join(header_word("%panel_bytes", "%header", coded_words.PANEL))}
+    {newline.join(header_word("%type", "%header", coded_words.TYPE))}
+    {newline.join(header_word("%zeros", "%header", coded_words.OWN))}
     %have_own = arith.cmpi ne, %zeros, %none : i64
     %per = arith.divui %word, %bits : i64
     %more_than_one = arith.maxsi %k, %one : i64
@@ -245,7 +242,7 @@ def _panels(unit: VectorUnit, known: Sequence[int]) -> str:
             %oc = llvm.load %pc : !llvm.ptr -> i64
             %ai = llvm.getelementptr %a[%oa] : (!llvm.ptr, i64) -> !llvm.ptr, i8
             %ci = llvm.getelementptr %cj[%oc] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-            {newline.join(_by_type(known, call_row))}
+            {newline.join(by_type(known, call_row))}
           }}
         }} else {{
           scf.for %k0 = %none to %more_than_one step %part : i64 {{
@@ -269,7 +266,7 @@ def _panels(unit: VectorUnit, known: Sequence[int]) -> str:
               %done = arith.subi %at, %k0 : i64
               %to_far = arith.muli %done, %width : i64
               %to = llvm.getelementptr %buffer[%to_far] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-              {newline.join(_by_type(known, call_floats))}
+              {newline.join(by_type(known, call_floats))}
               %next = arith.addi %at, %steps : i64
               scf.yield %next : i64
             }}

@@ -6,6 +6,8 @@ from onnx2torch_mlir.engine.compiler.code_text import header_word
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.layout import FLOAT_CODES
 
+BITS, BLOCK, RECORD, OWN, SAME, PANEL, BATCH, TYPE = range(8)
+"""The words of the header (layout.CODES_HEADER)."""
 _HALF = 16
 _CHOOSES = "llvm.x86.avx512.permvar.sf.512"
 """Of 16 numbers those that the lowest four bits of each word name (AVX-512)."""
@@ -28,8 +30,8 @@ def read_record(unit: VectorUnit, type_: int, header: str, place: str) -> list[s
     """
     lanes, vector = unit.lanes, f"vector<{unit.lanes}xf32>"
     lines = [
-        *header_word("%zeros", header, 3),
-        *header_word("%same", header, 4),
+        *header_word("%zeros", header, OWN),
+        *header_word("%same", header, SAME),
         "%no_zeros = arith.constant 0 : i64",
         "%own = arith.cmpi ne, %zeros, %no_zeros : i64",
         "%same32 = arith.trunci %same : i64 to i32",

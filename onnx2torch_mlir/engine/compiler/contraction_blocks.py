@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import (
+    byte_rows,
+    coded_bytes,
     coded_columns,
+    coded_words,
     column_packing,
     contraction_panels,
     row_tables,
@@ -44,7 +47,7 @@ class Blocks:
         self.kind = kind
         self.packing = packing
         self.sources = contraction_panels.SOURCE if kind.unpacked == 1 else []
-        self.header = ["%header"] if kind.codes else []
+        self.header = [*(["%header"] if kind.codes else []), *(["%bytes"] if kind.as_bytes else [])]
         self.segments = segment_words(kind.segments)
         unpacked = ["nb", *(f"r{letter}{i}" for i in range(kind.unpacked) for letter in ("n", "b"))]
         self.column_sizes = ["n", *([] if kind.packed else unpacked)]
@@ -67,7 +70,7 @@ class Blocks:
     def _panel_bytes(self) -> list[str]:
         """``%far``: the bytes of a panel of packed columns."""
         if self.kind.codes:
-            return header_word("%far", "%header", coded_columns.PANEL)
+            return header_word("%far", "%header", coded_words.PANEL)
         lines = [f"%panel = arith.constant {self.unit.columns * _BYTES} : i64"]
         return [*lines, product("far", ["%panel", *(f"%kn{i}" for i in range(self.kind.segments))])]
 
@@ -121,7 +124,11 @@ class Blocks:
         panels = [contraction_panels.call("panels", self.kind.segments, moved)]
         if self.kind.codes:
             of_block = tail_text.call("%sums", ["row", "mh", "j", "nh", "n"])
-            panels = [coded_columns.call(moved | {"%k": "%kn0"}), "scf.if %has_tail {", of_block, "}"]
+            moved["%k"] = "%kn0"
+            panels = [coded_columns.call(moved)]
+            if self.kind.as_bytes:
+                panels = ["scf.if %on_grid {", coded_bytes.call(moved), "} else {", *panels, "}"]
+            panels += ["scf.if %has_tail {", of_block, "}"]
         lines = [
             f"func.func private @{name}({declared(self.arguments_of_blocks())}, {threads.RANGE}) {{",
             "%none = arith.constant 0 : i64",
@@ -132,6 +139,7 @@ class Blocks:
             *tail_text.follows(),
             *tail_text.steps(self.kind.rows),
             *self.count(),
+            *(byte_rows.are_on_grid() if self.kind.as_bytes else []),
             "%step = arith.muli %far, %panels_in : i64",
             "%inner_count = arith.select %by_rows, %wide, %high : i64",
             "%before = arith.muli %batch, %ms : i64",

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Set
 
 from onnx2torch_mlir.engine.compiler import (
+    byte_rows,
+    coded_bytes,
     coded_columns,
+    coded_words,
     column_packing,
     contraction_panels,
     contraction_rows,
@@ -83,6 +86,8 @@ def functions_for(
     texts += [contraction_rows.function(kind) for kind in sorted(of_rows, key=lambda kind: kind.name)]
     if codes:
         texts.append(coded_columns.functions(unit, codes))
+    if any(kind.as_bytes for kind in kinds):
+        texts += [byte_rows.functions(unit), coded_bytes.functions(unit)]
     if with_winograd:
         texts.append(winograd_code.functions(unit))
     return texts + [contract(unit, kind, packing=packing) for kind in sorted(kinds, key=lambda kind: kind.name)]
@@ -204,7 +209,7 @@ class _Contract:
             right, step = "%coded", "cb"
             lines += [
                 f"%coded = llvm.getelementptr %b[{coded_columns.HEADER_BYTES}] : (!llvm.ptr) -> !llvm.ptr, i8",
-                *header_word("%batch_bytes", "%header", coded_columns.BATCH),
+                *header_word("%batch_bytes", "%header", coded_words.BATCH),
                 *(f"%cb{i} = arith.muli %bb{i}, %batch_bytes : i64" for i in range(kind.batches)),
             ]
         if not kind.packed:
@@ -231,6 +236,8 @@ class _Contract:
                 "%room = arith.muli %own_room, %rooms : i64",
                 "%packed = func.call @o2m_alloc(%ctx, %room) : (!llvm.ptr, i64) -> !llvm.ptr",
             ]
+        if kind.as_bytes:
+            lines += byte_rows.made(self._of.unit, kind.rows)
         moved = {"%b": right, **{f"%bb{i}": f"%{step}{i}" for i in range(kind.batches)}}
         if kind.batches:
             lines += ["scf.if %several {", call_all(self._batches, self._of_batches(), moved, "%total, %work"), "} else {"]
@@ -251,6 +258,6 @@ class _Contract:
                 "}",
             ]
         lines += ["}", "}"] if kind.batches else ["}"]
-        if not kind.packed:
-            lines.append("func.call @o2m_free(%ctx, %packed) : (!llvm.ptr, !llvm.ptr) -> ()")
+        taken = ["%bytes"] if kind.as_bytes else [] if kind.packed else ["%packed"]
+        lines += [f"func.call @o2m_free(%ctx, {each}) : (!llvm.ptr, !llvm.ptr) -> ()" for each in taken]
         return "\n".join([*lines, "return", "}"])

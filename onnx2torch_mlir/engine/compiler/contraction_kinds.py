@@ -31,7 +31,8 @@ class Kind:
     """How many dims of each kind a contraction has.
 
     ``segments`` are those of the left operand, of which each may stand for several; ``unpacked`` are those of the right
-    operand, 0 where it is already packed, with ``codes`` as codes of a few bits.
+    operand, 0 where it is already packed, with ``codes`` as codes of a few bits; ``as_bytes``: whether rows that are multiplied
+    by codes may be bytes (byte_rows.py).
     """
 
     batches: int
@@ -39,6 +40,7 @@ class Kind:
     segments: int
     unpacked: int
     codes: bool = False
+    as_bytes: bool = False
 
     @property
     def packed(self) -> bool:
@@ -48,7 +50,7 @@ class Kind:
     @property
     def name(self) -> str:
         """The function of this kind."""
-        right = "codes" if self.codes else str(self.unpacked)
+        right = "bytes" if self.as_bytes else "codes" if self.codes else str(self.unpacked)
         return f"o2m_contract_f32_{self.batches}_{self.rows}_{self.segments}_{right}"
 
     def arguments(self) -> list[str]:

@@ -39,9 +39,9 @@ from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_befo
 from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.repeated_code import RepeatedCode
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import functions, named, symbol
+from onnx2torch_mlir.engine.compiler.walks import functions, named, symbol, writers_of
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
-from onnx2torch_mlir.engine.layout import Packing
+from onnx2torch_mlir.engine.layout import INTEGERS, Packing
 
 _BYTES = 4
 _FEWEST_ROWS = 2
@@ -223,7 +223,8 @@ def _emit(
     groups = found.merged()
     unpacked = 0 if packing is not None else len(found.segments)
     codes = packing is not None and packing.codes
-    kind = Kind(len(found.batches), len(found.rows), len(groups), unpacked, codes)
+    as_bytes = codes and packing is not None and _may_be_bytes(found, program.weights.codes[packing.weight])
+    kind = Kind(len(found.batches), len(found.rows), len(groups), unpacked, codes, as_bytes)
     program.kinds.add(kind)
     if packing is not None and codes:
         program.codes.add(program.weights.codes[packing.weight])
@@ -243,6 +244,14 @@ def _emit(
     given = [*_pointers(found, program, right, tail), add, back, *words]
     with tail_calls.handed_on(tail, program.tails, _widths(found, codes=codes)) as told:
         func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *told])
+
+
+def _may_be_bytes(found: Contraction, codes: str) -> bool:
+    """Whether the rows may turn out to be bytes, which then are multiplied by the codes: something has rounded them."""
+    if codes != INTEGERS or found.batches or not of_host().largest_byte:
+        return False
+    writers = writers_of(found.value(found.left))
+    return writers is not None and any(named(writer, "math.roundeven") for writer in writers)
 
 
 def _pointers(found: Contraction, program: _Program, right: ir.Value, tail: contraction_tails.Found | None) -> list[ir.Value]:

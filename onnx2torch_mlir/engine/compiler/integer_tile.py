@@ -142,7 +142,7 @@ def _loop(unit: VectorUnit, rows: int, sums: list[str], *, fours: bool) -> tuple
             f"%y{row} = vector.bitcast %w{row} : {vector} to {packed}",
         ]
         for half in range(2):
-            added = _fours if fours else _pairs
+            added = add_fours if fours else _pairs
             lines += added(unit, f"%s{row}_{half}", held[len(found)], f"%y{row}", f"%b{half}")
             found.append(f"%s{row}_{half}")
     lines += [f"scf.yield {', '.join(found)} : {kinds}", "}"]
@@ -168,8 +168,10 @@ def _pairs(unit: VectorUnit, name: str, total: str, x: str, y: str) -> list[str]
     ]
 
 
-def _fours(unit: VectorUnit, name: str, total: str, x: str, y: str) -> list[str]:
-    """``name`` = for each lane ``total`` and the four products of the unsigned bytes in ``x`` and the signed ones in ``y``."""
+def add_fours(unit: VectorUnit, name: str, total: str, x: str, y: str) -> list[str]:
+    """``name`` = for each lane ``total`` and the four products of the unsigned bytes in ``x`` and the signed ones in ``y``.
+
+    ``%ones`` are 1, of 16 bits each."""
     lanes = unit.lanes
     fours, pairs, sums = f"vector<{4 * lanes}xi8>", f"vector<{2 * lanes}xi16>", f"vector<{lanes}xi32>"
     if unit.has_dot_products:

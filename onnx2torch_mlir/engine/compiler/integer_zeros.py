@@ -10,7 +10,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf
 
 from onnx2torch_mlir.engine.compiler.integer_match import LARGEST, IntegerContraction
-from onnx2torch_mlir.engine.compiler.walks import constant_of, is_memref, made_by, root_of
+from onnx2torch_mlir.engine.compiler.walks import constant_of, is_memref, made_by, writers_of
 
 _EXTENSIONS = ("arith.extsi", "arith.extui")
 
@@ -59,18 +59,8 @@ def _is_byte(value: ir.Value) -> bool:
         if operation.name == "memref.load":
             return _is_byte(operation.operands[0])
         return operation.name in _EXTENSIONS and str(operation.operands[0].type) == "i8"
-    writers, pending = [], [root_of(value)]
-    while pending:
-        for use in pending.pop().uses:
-            user = use.owner.operation
-            if len(user.results) == 1 and is_memref(user.results[0].type):
-                pending.append(user.results[0])
-            elif user.name == "linalg.generic":
-                if use.operand_number == len(user.operands) - 1:
-                    writers.append(user)
-            elif user.name not in ("memref.load", "memref.dealloc"):
-                return False
-    if made_by(root_of(value), "memref.alloc") is None or len(writers) != 1:
+    writers = writers_of(value)
+    if writers is None or len(writers) != 1:
         return False
     yielded = list(writers[0].regions[0].blocks[0].operations)[-1].operation.operands[0]
     return _is_byte(yielded)

@@ -142,6 +142,24 @@ def root_of(value: ir.Value) -> ir.Value:
     return value
 
 
+def writers_of(value: ir.Value) -> list[ir.Operation] | None:
+    """The ``linalg.generic`` that write the memory of a memref, if all that meet it else only read or free it."""
+    writers, pending = list[ir.Operation](), [root_of(value)]
+    if made_by(pending[0], "memref.alloc") is None:
+        return None
+    while pending:
+        for use in pending.pop().uses:
+            user = use.owner.operation
+            if user.name in _VIEWS:
+                pending.extend(user.results)
+            elif user.name == "linalg.generic":
+                if use.operand_number == len(user.operands) - 1:
+                    writers.append(user)
+            elif user.name not in ("memref.load", "memref.dealloc"):
+                return None
+    return writers
+
+
 def users(block: ir.Block, root: ir.Value) -> list[ir.Operation]:
     """The operations of ``block`` that use ``root`` or a view of it, or in which one does; views are not counted."""
     found: dict[ir.Operation, None] = {}
