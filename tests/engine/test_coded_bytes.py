@@ -1,14 +1,18 @@
 """Rows on a grid of 127 steps times dequantized weights: products of bytes, where the rows turn out to be that."""
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
+from onnx import TensorProto, helper, numpy_helper
 
 from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine.compiler import coded_bytes, contractions, vector_unit
 from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.layout import Packing
 from onnx2torch_mlir.engine.options import of_environment
+from onnx2torch_mlir.model import read
+from onnx2torch_mlir.program import convert
 from tests.engine.programs import N, tensor
 from tests.engine.test_coded_weights import HALF_MORE, Weights
 from tests.engine.test_integer_tiles import program
@@ -189,6 +193,31 @@ def test_rows_that_nobody_rounded_are_not_looked_at():
     assert entry["packings"]
     assert b"byte_rows" not in entry["object"]
     assert not HOST.largest_byte or b"byte_rows" in build(rounded(weights).bytecode, of_environment(2))["object"]
+
+
+@needs_bytes
+def test_products_of_the_same_rows():
+    """Each of them goes by bytes, as queries, keys and values do."""
+    weights = {
+        "w": RNG.integers(0, 256, (40, 3, 16)).astype(np.uint8),
+        "scales": RNG.uniform(0.01, 0.1, (40, 3)).astype(np.float32),
+        "others": RNG.uniform(0.01, 0.1, (40, 3)).astype(np.float32),
+    }
+    sizes = {"domain": "com.microsoft", "K": 96, "N": 40, "bits": 4, "block_size": 32, "accuracy_level": 4}
+    nodes = [helper.make_node("MatMulNBits", ["x", "w", name], [f"of_{name}"], **sizes) for name in ("scales", "others")]
+    ends = [helper.make_tensor_value_info(f"of_{name}", TensorProto.FLOAT, ["n", 40]) for name in ("scales", "others")]
+    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 96])]
+    graph = helper.make_graph(nodes, "g", given, ends, [numpy_helper.from_array(w, name) for name, w in weights.items()])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    program = convert(read(model))
+    code = build(program.lowered.bytecode, of_environment(1))["object"]
+    assert b"_1_1_bytes" in code
+    assert b"_1_1_codes" not in code
+    x = RNG.standard_normal((70, 96)).astype(np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for ours, theirs in zip(program.compile().run({"x": x}), session.run(None, {"x": x}), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 UNITS = {

@@ -250,8 +250,8 @@ def _may_be_bytes(found: Contraction, codes: str) -> bool:
     """Whether the rows may turn out to be bytes, which then are multiplied by the codes: something has rounded them."""
     if codes != INTEGERS or found.batches or not of_host().largest_byte:
         return False
-    writers = writers_of(found.value(found.left))
-    return writers is not None and any(named(writer, "math.roundeven") for writer in writers)
+    writers, _ = writers_of(found.value(found.left))
+    return any(named(writer, "math.roundeven") for writer in writers)
 
 
 def _pointers(found: Contraction, program: _Program, right: ir.Value, tail: contraction_tails.Found | None) -> list[ir.Value]:

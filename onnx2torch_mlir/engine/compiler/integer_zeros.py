@@ -10,7 +10,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf
 
 from onnx2torch_mlir.engine.compiler.integer_match import LARGEST, IntegerContraction
-from onnx2torch_mlir.engine.compiler.walks import constant_of, is_memref, made_by, writers_of
+from onnx2torch_mlir.engine.compiler.walks import constant_of, is_memref, made_by, root_of, writers_of
 
 _EXTENSIONS = ("arith.extsi", "arith.extui")
 
@@ -59,8 +59,8 @@ def _is_byte(value: ir.Value) -> bool:
         if operation.name == "memref.load":
             return _is_byte(operation.operands[0])
         return operation.name in _EXTENSIONS and str(operation.operands[0].type) == "i8"
-    writers = writers_of(value)
-    if writers is None or len(writers) != 1:
+    writers, others = writers_of(value)
+    if others or len(writers) != 1 or made_by(root_of(value), "memref.alloc") is None:
         return False
     yielded = list(writers[0].regions[0].blocks[0].operations)[-1].operation.operands[0]
     return _is_byte(yielded)

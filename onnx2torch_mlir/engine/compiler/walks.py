@@ -142,11 +142,9 @@ def root_of(value: ir.Value) -> ir.Value:
     return value
 
 
-def writers_of(value: ir.Value) -> list[ir.Operation] | None:
-    """The ``linalg.generic`` that write the memory of a memref, if all that meet it else only read or free it."""
-    writers, pending = list[ir.Operation](), [root_of(value)]
-    if made_by(pending[0], "memref.alloc") is None:
-        return None
+def writers_of(value: ir.Value) -> tuple[list[ir.Operation], list[ir.Operation]]:
+    """The ``linalg.generic`` that write the memory that a memref is a view of, and what else may, or may let others do so."""
+    writers, others, pending = list[ir.Operation](), list[ir.Operation](), [root_of(value)]
     while pending:
         for use in pending.pop().uses:
             user = use.owner.operation
@@ -156,8 +154,8 @@ def writers_of(value: ir.Value) -> list[ir.Operation] | None:
                 if use.operand_number == len(user.operands) - 1:
                     writers.append(user)
             elif user.name not in ("memref.load", "memref.dealloc"):
-                return None
-    return writers
+                others.append(user)
+    return writers, others
 
 
 def users(block: ir.Block, root: ir.Value) -> list[ir.Operation]:
