@@ -350,6 +350,22 @@ def test_one_number_per_channel_of_every_image(batch, channels):
         np.testing.assert_allclose(code.run([x, z])[0].reshape(expected.shape), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(4, 1, 1), (3, 1, 1, 1), (3, 1, 5, 1), (1, 4, 5, 1)])
+def test_one_number_for_some_of_the_rows(shape):
+    """Of products of each head of each item of a batch: they move along some loops over rows, in any places."""
+    rng = np.random.default_rng(0)
+    sizes = {"x": ["n", 4, 5, 16], "w": ["n", 4, 16, 40], "b": ["n" if len(shape) == 4 and shape[0] == 3 else 1, *shape[-3:]]}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Add", ["p", "b"], ["y"])]
+    values = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in sizes.items()}
+    end = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4, 5, 40])
+    graph = helper.make_graph(nodes, "g", [*values.values()], [end])
+    program = convert(read(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)))
+    assert is_used(program.lowered)
+    given = {name: rng.standard_normal([3 if n == "n" else n for n in size]).astype(np.float32) for name, size in sizes.items()}
+    expected = given["x"] @ given["w"] + given["b"]
+    np.testing.assert_allclose(program.compile().run(given)[0], expected, rtol=1e-5, atol=1e-5)
+
+
 def test_a_column_of_a_wider_operand_is_no_number_per_row():
     """Of an array the first of several numbers side by side: it lies at another step."""
     operand = ("%a2", "tensor<?x3xf32>", "(i, 0)")

@@ -17,6 +17,7 @@ from onnx2torch_mlir.engine.compiler.flatten import assemble
 from onnx2torch_mlir.engine.compiler.kernels import distinct
 from onnx2torch_mlir.engine.compiler.likeness import captured
 from onnx2torch_mlir.engine.compiler.loop_order import Access, iterators
+from onnx2torch_mlir.engine.compiler.row_parts import groups_of, is_part
 from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, named, pointer, root_of, touches_memory, users
 
 _RESHAPES = ("memref.collapse_shape", "memref.expand_shape")
@@ -33,6 +34,12 @@ class Found:
     kinds: list[str]
     buffer: ir.Operation
     """What allocates the contraction's result, which is left out."""
+    across: int
+    """How many of the nest's loops, the last, are columns."""
+
+    def parts_of_rows(self, position: int) -> list[tuple[bool, list[int]]]:
+        """The loops over rows, and whether an operand moves along them (`row_parts.groups_of`)."""
+        return groups_of(self.nest, position, self.across, _single_turns(self.nest))
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,7 @@ def follow(sums: Sums, fill: ir.Operation | None) -> Found | None:
         return None
     if list(list(nest.regions[0].blocks[0].arguments)[-1].uses) or not _may_move(sums, nest, buffer):
         return None
-    return Found(nest, [kind for kind in kinds if kind is not None], buffer)
+    return Found(nest, [kind for kind in kinds if kind is not None], buffer, across)
 
 
 def leave_out(found: Found) -> None:
@@ -143,8 +150,8 @@ def _columns_after(reshape: ir.Operation, across: int) -> int | None:
 
 
 def _kind(nest: ir.Operation, position: int, root: ir.Value, across: int) -> str | None:
-    """How an operand moves: "sums" (the contraction's result), "all" like it, "column" or "row" by one of these, "cycle" by the
-    inner rows, from the first one again for each of the outer ones, "none".
+    """How an operand moves: "sums" (the contraction's result), "all" like it, "column" or "row" by one of these, "part"
+    by some of the loops over rows (row_parts.py), "none".
 
     The last ``across`` loops are the columns; loops of one turn do not count. "spread" is "all" of an array whose rows are not
     side by side, as `spread_of` describes it.
@@ -178,7 +185,7 @@ def _kind(nest: ir.Operation, position: int, root: ir.Value, across: int) -> str
         return "column"
     if moving == rows:
         return "row"
-    return "cycle" if moving == rows[-len(moving) :] else None
+    return "part" if is_part(moving, rows) else None
 
 
 def _single_turns(nest: ir.Operation) -> set[int]:

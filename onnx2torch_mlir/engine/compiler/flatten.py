@@ -37,10 +37,7 @@ def parts(value: ir.Value, type_: ir.MemRefType) -> list[ir.Value]:
         size = arith.ConstantOp(_number(), i64(element_bytes(type_.element_type))).result
         address = arith.AddIOp(address, arith.MulIOp(_word(metadata[1]), size).result).result
     found = [llvm.IntToPtrOp(pointer(), address).result]
-    for axis in range(type_.rank):
-        if type_.is_dynamic_dim(axis):
-            index = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), axis)).result
-            found.append(_word(memref.DimOp(value, index).result))
+    found += [value_of(size_word(value, axis)) for axis in range(type_.rank) if type_.is_dynamic_dim(axis)]
     if metadata is not None:
         found += [_word(metadata[2 + type_.rank + axis]) for axis in dynamic_strides(type_)]
     return found
@@ -77,6 +74,15 @@ def sizes_and_strides(type_: ir.MemRefType, values: Sequence[ir.Value]) -> tuple
             strides[axis] = step
             step = times(step, sizes[axis])
     return sizes, strides
+
+
+def size_word(value: ir.Value, axis: int) -> Known:
+    """The size of a memref along an axis."""
+    type_ = ir.MemRefType(value.type)
+    if not type_.is_dynamic_dim(axis):
+        return int(type_.shape[axis])
+    index = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), axis)).result
+    return _word(memref.DimOp(value, index).result)
 
 
 def element_bytes(type_: ir.Type) -> int:

@@ -11,10 +11,11 @@ from torch_mlir.dialects import func, llvm
 
 from onnx2torch_mlir.engine.compiler.argument_words import loaded, pointer_to, stored, word
 from onnx2torch_mlir.engine.compiler.contraction_tails import Found, spread_of
-from onnx2torch_mlir.engine.compiler.flatten import Known, parts, sizes_and_strides, times, value_of, without_offset
+from onnx2torch_mlir.engine.compiler.flatten import Known, parts, size_word, sizes_and_strides, times, value_of, without_offset
 from onnx2torch_mlir.engine.compiler.kernels import is_constant
 from onnx2torch_mlir.engine.compiler.likeness import likeness, made_alike
 from onnx2torch_mlir.engine.compiler.outlined import Outlined
+from onnx2torch_mlir.engine.compiler.row_parts import axis_along
 from onnx2torch_mlir.engine.compiler.tail_code import write_body
 from onnx2torch_mlir.engine.compiler.walks import is_memref, pointer
 
@@ -39,7 +40,7 @@ def handed_on(found: Found | None, tails: Outlined, widths: list[int]) -> Iterat
     free = [value for value in like.captured if not is_constant(value)]
     given: list[Known] = []
     groups: list[int] = []
-    for value, kind in zip(nest.operands, found.kinds, strict=True):
+    for position, (value, kind) in enumerate(zip(nest.operands, found.kinds, strict=True)):
         if kind == "scalar":
             given.append(value)
         elif kind != "sums":
@@ -52,8 +53,10 @@ def handed_on(found: Found | None, tails: Outlined, widths: list[int]) -> Iterat
                 told = _groups(value, sizes, strides)
                 groups.append(len(told))
                 given += told
-            if kind == "cycle":
-                given.append(functools.reduce(times, sizes))
+            if kind == "part":
+                told = _parts(found, position)
+                groups.append(len(told))
+                given += told
     given += free
     out = given.pop(result)
     # Of the numbers it knows 0 and 1 only, so that layers of other sizes have the same function: to divide by one that is not
@@ -113,4 +116,18 @@ def _groups(value: ir.Value, sizes: list[Known], strides: list[Known]) -> list[K
     for group in spread_of(value) or ():
         told.append(strides[group.axis] if group.step is None else group.step)
         told.append(sizes[group.axis] if group.count is None else group.count)
+    return told[:-1]
+
+
+def _parts(found: Found, position: int) -> list[Known]:
+    """What the function is told of an operand that moves along some rows: as of the groups of an array's."""
+    nest = found.nest
+    out = nest.operands[len(nest.operands) - 1]
+    told: list[Known] = []
+    behind: Known = 1
+    for moves, dims in found.parts_of_rows(position):
+        axes = [axis_along(nest, dim) for dim in dims]
+        count = functools.reduce(times, [size_word(out, axis) for axis in axes])
+        told += [behind if moves else 0, count]
+        behind = times(behind, count) if moves else behind
     return told[:-1]

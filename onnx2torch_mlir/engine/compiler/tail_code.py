@@ -50,8 +50,8 @@ def write_body(found: Found, of_block: list[ir.Value], told: list[ir.Value], fre
     nest = found.nest
     rest = iter(told)
     operands: list[_Rows | ir.Value] = [
-        next(rest) if kind == "scalar" else _rows_of(value, kind, of_block, rest)
-        for value, kind in zip(nest.operands, found.kinds, strict=True)
+        next(rest) if kind == "scalar" else _rows_of(found, position, of_block, rest)
+        for position, kind in enumerate(found.kinds)
     ]
     mapping = {value: next(rest) for value in free}
     for value in captured(nest):
@@ -126,18 +126,20 @@ def _ask(place: ir.Value, count: int, *, writing: bool) -> None:
         ir.Operation.create("llvm.intr.prefetch", operands=[bytes_on(place, line)], attributes=attributes)
 
 
-def _rows_of(value: ir.Value, kind: str, block: list[ir.Value], rest: Iterator[ir.Value]) -> _Rows:
+def _rows_of(found: Found, position: int, block: list[ir.Value], rest: Iterator[ir.Value]) -> _Rows:
     """Where the rows of an operand are in a block of (sums, row, rows, column, columns, across)."""
     sums, row, _, column, _, across = block
+    value, kind = found.nest.operands[position], found.kinds[position]
     element = ir.MemRefType(value.type).element_type
     if kind == "sums":
         return _Rows(element, True, sums, _number(0), _number(BLOCK_COLUMNS))
     base = next(rest)
     if kind == "spread":
-        groups = spread_of(value) or []
-        return _spread(_Rows(element, True, base, column), row, [next(rest) for _ in range(2 * len(groups) - 1)])
-    if kind == "cycle":
-        return _spread(_Rows(element, False, base, _number(0)), row, [_number(1), next(rest), _number(0)])
+        groups = len(spread_of(value) or [])
+        return _spread(_Rows(element, True, base, column), row, [next(rest) for _ in range(2 * groups - 1)])
+    if kind == "part":
+        groups = len(found.parts_of_rows(position))
+        return _spread(_Rows(element, False, base, _number(0)), row, [next(rest) for _ in range(2 * groups - 1)])
     if kind == "all":
         return _Rows(element, True, base, _sum(_product(row, across), column), across)
     if kind == "row":

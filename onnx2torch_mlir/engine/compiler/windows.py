@@ -178,7 +178,7 @@ def _after(found: _Found, fill: ir.Operation) -> _After | None:
     sums = contraction_tails.Sums(generic, sources, generic.operands[len(sources)], out, loops, across)
     tail = contraction_tails.follow(sums, fill)
     read = code_of(tail.nest, "f", contract=False) if tail is not None else None
-    if tail is None or read is None or {"row", "cycle", "spread"} & set(tail.kinds):
+    if tail is None or read is None or {"row", "part", "spread"} & set(tail.kinds):
         return None
     code, scalars = read
     inputs = []
