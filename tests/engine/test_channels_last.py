@@ -9,6 +9,7 @@ pytest.importorskip("torch_mlir")
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler import channels_last, passes, reshaped_nests, single_pixels
+from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
 
@@ -238,9 +239,9 @@ def test_pixels_of_all_axes_are_one_loop(dynamic):
 @pytest.mark.parametrize(
     "shape, filters, kernel, stride, moved",
     [
-        ((2, 3, 9, 130), 32, (3, 3), 1, 0),
-        ((2, 3, 9, 129), 32, (3, 3), 1, 2),  # lines of 127
-        ((2, 3, 9, 130), 26, (3, 3), 1, 2),  # sums of 27 products
+        ((2, 3, 9, 130), 96, (3, 3), 1, 0),
+        ((2, 3, 9, 129), 96, (3, 3), 1, 2),  # lines of 127
+        ((2, 11, 9, 130), 98, (3, 3), 1, 2),  # sums of 99 products
         ((1, 2, 700), 60, (5,), 5, 0),
         ((1, 2, 700), 59, (5,), 5, 2),
         ((2, 2, "n"), 40, (4,), 1, 0),
@@ -260,8 +261,33 @@ def test_long_lines_of_short_sums_stay_where_they_are(shape, filters, kernel, st
 
 
 def test_long_lines_of_groups_move():
-    net = Net(11, (1, 8, 5, 200))
-    assert moves(net, net.conv("x", 32, groups=8)) == 2
+    net = Net(11, (1, 40, 5, 200))
+    assert moves(net, net.conv("x", 40, groups=2)) == 2
+
+
+@pytest.mark.parametrize(
+    "shape, filters, kernel, stride, groups, stays",
+    [
+        ((2, 3, 9, 34), 32, (3, 3), 1, 1, True),
+        ((2, 16, 9, 34), 17, (3, 3), 1, 1, False),  # more channels times filters than 256
+        ((2, 34, 9, 34), 34, (3, 3), 1, 17, True),
+        ((1, 5, 9, 23), 5, (3, 3), 2, 5, True),
+        ((1, 10, 9, 65), 10, (3, 3), 2, 5, False),  # two filters, with a stride
+        ((1, 5, 9, 41), 5, (3, 3), 3, 5, False),
+        ((2, 3, 9, 19), 4, (3, 3), 1, 1, of_host().lanes < 16),  # lines of 17
+        ((2, 3, 9, 34), 4, (1, 3), 1, 1, False),  # windows of one line
+        ((2, 3, 3, 34), 4, (3, 3), 1, 1, False),  # images of one line
+        ((2, 3, 34), 4, (3,), 1, 1, False),
+        ((2, 3, 9, "n"), 4, (3, 3), 1, 1, False),
+    ],
+    ids=str,
+)
+def test_few_channels_and_filters_stay_where_they_are(shape, filters, kernel, stride, groups, stays):
+    known = tuple(34 if size == "n" else size for size in shape)
+    net = Net(12, known, dynamic=[axis for axis, size in enumerate(shape) if size == "n"])
+    alone = net.add("Relu", net.conv("x", filters, kernel, strides=[stride] * len(kernel), groups=groups))
+    assert (moves(net, alone) == 0) == stays
+    agrees(net, alone, rtol=1e-4)
 
 
 def test_grouped_pixels_move():

@@ -34,6 +34,7 @@ from onnx2torch_mlir.engine.compiler.window_sums import (
     has_single_pixels,
     indexing_maps,
     input_count,
+    is_along_lines,
     is_sum_of_products,
 )
 
@@ -48,7 +49,7 @@ def orders_around_convolutions(operations: Sequence[ir.Operation]) -> Orders:
     """The order of each value that is to lie in another one than its dims are named in.
 
     Not so around a convolution that reaches no other one, if its windows are of one pixel, or its lines long and its sums
-    short: as a product of its weight and the pixels it costs less than the moves would.
+    short: as a product of its weight and the pixels it costs less than the moves would; nor if its filters are few.
     """
     around = _Neighbourhood()
     found: Orders = {}
@@ -57,7 +58,7 @@ def orders_around_convolutions(operations: Sequence[ir.Operation]) -> Orders:
     for operation in operations:
         wanted = convolution(operation) if is_sum_of_products(operation) else None
         if wanted is not None:
-            number = met.new(lonely=has_single_pixels(operation) or has_long_lines(operation))
+            number = met.new(lonely=any(stays(operation) for stays in (has_single_pixels, has_long_lines, is_along_lines)))
             waiting.append((operation.results[0], wanted.result_order, number))
             waiting.append((operation.operands[wanted.input], wanted.input_order, number))
     owners: dict[ir.Value, int] = {}

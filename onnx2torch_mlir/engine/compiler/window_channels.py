@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from onnx2torch_mlir.engine.compiler.loop_order import Access
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
+from onnx2torch_mlir.engine.compiler.window_sums import MOST_APART
 
 
 @dataclass(frozen=True)
@@ -58,3 +59,14 @@ def channels_of(
     if count is None or step is None or operands[1].step(groups[0]) != group * step:
         return None
     return Channels(groups[0], count * group, group, filters[0], members[0])
+
+
+def line_of(operands: Sequence[Access], lengths: Sequence[int | None], reduced: Sequence[bool]) -> Channels | None:
+    """Places of a line that stand for channels: the result's lie side by side, the input's apart, by at most `MOST_APART`."""
+    x, out = operands[0], operands[-1]
+    found = [
+        dim
+        for dim, length in enumerate(lengths)
+        if length != 1 and not reduced[dim] and out.step(dim) == 1 and x.step(dim) in range(2, MOST_APART + 1)
+    ]
+    return Channels(found[0], lengths[found[0]]) if len(found) == 1 else None

@@ -9,11 +9,19 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.dim_orders import Loops, Order, loops_of
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, coefficient, iterators
+from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 
 _PRODUCTS = ("arith.mulf", "arith.muli", "complex.mul")
 _SUMS = ("arith.addf", "arith.addi", "complex.add")
 _LONG = 128
 """Places of a line from which on its columns are nearly all whole vectors."""
+MOST_PAIRS = 256
+"""Of a channel and a filter that reads it, for one tap, where each filter walks along all lines by itself: with more, what
+registers hold of an input is better used by a tile of several filters."""
+MOST_APART = 2
+"""Of neighbouring results: what they read then is picked from two vectors. That pays for a single filter alone."""
+_FULL = 0.6
+"""What part of the vectors along a line is to be used."""
 _STRIDED = 6
 """To pack a number of a strided line takes as long as to turn so many results."""
 
@@ -101,6 +109,32 @@ def has_long_lines(generic: ir.Operation) -> bool:
     summed = [size for size, here in zip(shape, loops_of(maps[1 - wanted.input]), strict=True) if not here & outside]
     filters = math.prod(shape) // max(math.prod(summed), 1)
     return bool(step) and is_long and math.prod(summed) * (1 if step == 1 else _STRIDED) <= filters
+
+
+def is_along_lines(generic: ir.Operation) -> bool:
+    """Whether a `convolution` of float32 has few channels and filters, and its windows reach several lines of an image, which
+    fill vectors: it is done as its input lies, a vector along a line (windows.py)."""
+    wanted = convolution(generic)
+    type_ = ir.RankedTensorType(generic.operands[2].type)
+    if wanted is None or not isinstance(type_.element_type, ir.F32Type):
+        return False
+    maps = indexing_maps(generic)
+    along, read = list(maps[2].results)[-1], list(maps[wanted.input].results)
+    weight = ir.RankedTensorType(generic.operands[1 - wanted.input].type)
+    length, lanes = type_.shape[-1], of_host().lanes
+    step = coefficient(read[-1], along.position) if isinstance(along, ir.AffineDimExpr) else None
+    if step not in range(1, MOST_APART + 1):
+        return False
+    if length < _FULL * lanes * -(-length // lanes) or length <= 0:
+        return False
+    windows, outside = _windows(maps[wanted.input]), frozenset().union(*loops_of(maps[2]))
+    inputs = frozenset().union(*loops_of(maps[wanted.input]))
+    of_weight = list(zip(weight.shape, loops_of(maps[1 - wanted.input]), strict=True))
+    pairs = math.prod(size for size, here in of_weight if not here & (inputs & outside | frozenset().union(*windows)))
+    lines = [size for size, here in of_weight if len(windows) > 1 and here & windows[-2]]
+    shared = max(lines, default=1) > 1 and type_.shape[-2] != 1
+    few = all(size > 0 for size in weight.shape) and pairs <= (MOST_PAIRS if step == 1 else 1)
+    return wanted.input == 0 and shared and few
 
 
 def _has_groups(generic: ir.Operation, wanted: Convolution) -> bool:

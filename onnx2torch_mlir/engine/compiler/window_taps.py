@@ -46,7 +46,8 @@ class Line:
 class Taps:
     """Loops over taps: ``loops`` of them, the innermost along ``line`` if it is known; results of ``lanes`` channels.
 
-    ``bytes`` of an element of the input and of the weight. Of ``group`` channels each result takes all.
+    ``bytes`` of an element of the input and of the weight. Of ``group`` channels each result takes all. With ``single``, a tap
+    has one weight for all lanes, whose elements are ``apart`` (1 or 2).
     """
 
     body: Body
@@ -55,6 +56,13 @@ class Taps:
     bytes: tuple[int, int]
     line: Line | None = None
     group: int = 1
+    single: bool = False
+    apart: int = 1
+
+    @property
+    def _weight_bytes(self) -> int:
+        """Of the weights of a tap and one element of a group."""
+        return self.bytes[1] if self.single else self.lanes * self.bytes[1]
 
     @property
     def _written(self) -> Line | None:
@@ -66,7 +74,7 @@ class Taps:
         """What all tiles of a function need: ``%panelI``, bytes of the weights of all taps from loop I on; ``%element``, those
         between elements of a line."""
         loops, line = self.loops, self._written
-        lines = [f"%panel{loops} = arith.constant {self.lanes * self.bytes[1] * self.group} : i64"]
+        lines = [f"%panel{loops} = arith.constant {self._weight_bytes * self.group} : i64"]
         lines += [f"%panel{i} = arith.muli %panel{i + 1}, %kn{i} : i64" for i in reversed(range(loops))]
         if line is not None:
             lines += [
@@ -153,7 +161,7 @@ class Taps:
     ) -> list[str]:
         """What the element at ``place`` does to the running values, ``ends``, of ``windows``: places and their taps there."""
         body = self.body
-        lines = load(f"%{name}", place, self.lanes, body.type_of(body.x), self.bytes[0], mask)
+        lines = self._elements(f"%{name}", place, mask)
         for member in range(self.group):
             element = f"%{name}"
             if self.group > 1:
@@ -169,6 +177,39 @@ class Taps:
                 lines += found
         return lines
 
+    def _elements(self, name: str, place: str, mask: str | None) -> list[str]:
+        """``name`` = those of all lanes, of which the first is at ``place``. Nothing behind the last one is read."""
+        scalar, size = self.body.type_of(self.body.x), self.bytes[0]
+        if self.apart == 1:
+            return load(name, place, self.lanes, scalar, size, mask)
+        # The second vector begins with the last number of the first one.
+        half, vector = self.lanes // 2, self._vector(scalar)
+        order = [*range(0, self.lanes, 2), *(self.lanes + 2 * lane + 1 for lane in range(half))]
+        return [
+            f"{name}_b = llvm.getelementptr {place}[{(self.lanes - 1) * size}] : (!llvm.ptr) -> !llvm.ptr, i8",
+            *load(f"{name}_0", place, self.lanes, scalar, size, None if mask is None else f"{mask}_0"),
+            *load(f"{name}_1", f"{name}_b", self.lanes, scalar, size, None if mask is None else f"{mask}_1"),
+            f"{name} = vector.shuffle {name}_0, {name}_1 {order} : {vector}, {vector}",
+        ]
+
+    def masks(self, mask: str) -> list[str]:
+        """``mask``, for ``%rest`` lanes, and those of what `_elements` reads for it; ``%lane`` numbers the lanes."""
+        numbers = f"vector<{self.lanes}xi64>"
+        lines = [
+            f"%limit = vector.broadcast %rest : i64 to {numbers}",
+            f"{mask} = arith.cmpi slt, %lane, %limit : {numbers}",
+        ]
+        if self.apart == 1:
+            return lines
+        return [
+            *lines,
+            "%read = arith.addi %rest, %rest : i64",
+            *(f"%before_{part} = arith.constant {1 + part * (self.lanes - 1)} : i64" for part in range(2)),
+            *(f"%read_{part} = arith.subi %read, %before_{part} : i64" for part in range(2)),
+            *(f"%limit_{part} = vector.broadcast %read_{part} : i64 to {numbers}" for part in range(2)),
+            *(f"{mask}_{part} = arith.cmpi slt, %lane, %limit_{part} : {numbers}" for part in range(2)),
+        ]
+
     def _weights(self, tag: str, w: str, taps: int) -> tuple[list[str], list[list[str]]]:
         """The weights of so many taps, and of each those of a group's elements."""
         body = self.body
@@ -179,9 +220,12 @@ class Taps:
         for tap in range(taps):
             names.append([f"%{tag}w{tap}_{member}" for member in range(self.group)])
             for member, name in enumerate(names[-1]):
-                place = (tap * self.group + member) * self.lanes * self.bytes[1]
+                place = (tap * self.group + member) * self._weight_bytes
                 lines.append(f"{name}_p = llvm.getelementptr {w}[{place}] : (!llvm.ptr) -> !llvm.ptr, i8")
-                lines += load(name, f"{name}_p", self.lanes, kind, self.bytes[1], None)
+                if self.single:
+                    lines += spread(name, f"{name}_p", self.lanes, kind)
+                else:
+                    lines += load(name, f"{name}_p", self.lanes, kind, self.bytes[1], None)
         return lines, names
 
     def _behind(self, tag: str, w: str, size: str) -> list[str]:
@@ -206,4 +250,12 @@ def load(name: str, place: str, lanes: int, scalar: str, size: int, mask: str | 
         f"{name}_z = arith.constant dense<{zero}> : {vector}",
         f"{name} = llvm.intr.masked.load {place}, {mask}, {name}_z {{alignment = {size} : i32}}"
         f" : (!llvm.ptr, vector<{lanes}xi1>, {vector}) -> {vector}",
+    ]
+
+
+def spread(name: str, place: str, lanes: int, scalar: str) -> list[str]:
+    """``name`` = a vector of the number at ``place``."""
+    return [
+        f"{name}_l = llvm.load {place} : !llvm.ptr -> {scalar}",
+        f"{name} = vector.broadcast {name}_l : {scalar} to vector<{lanes}x{scalar}>",
     ]

@@ -1,9 +1,10 @@
-"""Windows over channels that lie side by side: depthwise convolutions and pools, as functions of run-time sizes.
+"""Windows over channels that lie side by side, or over lines: depthwise convolutions and pools, as functions of run-time sizes.
 
 A tile is a few neighbouring places of the result times one vector of channels; its running values stay in registers while it
 walks along the taps of the window. The elements of a tap lie as far apart as the places do. What a tap does to a running
 value is the body of the nest, on vectors; what follows a window's value is the tail, on the same vectors. A weight, if there
-is one, is packed: for each vector of channels the taps in their order, of each the numbers of the channels.
+is one, is packed: for each vector of channels the taps in their order, of each the numbers of the channels. Along lines, places
+of a line stand for channels: their taps have one number each, and each filter, of the loops around a tile, its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from onnx2torch_mlir.engine.compiler import threads
 from onnx2torch_mlir.engine.compiler.code_text import asked, bytes_behind, declared, product, words
 from onnx2torch_mlir.engine.compiler.window_code import Code
-from onnx2torch_mlir.engine.compiler.window_taps import Body, Taps, load
+from onnx2torch_mlir.engine.compiler.window_taps import Body, Taps, load, spread
 
 MOST_PLACES = 8
 _LONG_TAIL = 16
@@ -23,8 +24,8 @@ _LONG_TAIL = 16
 
 @dataclass(frozen=True)
 class Input:
-    """Another array that a tail reads: its name in the code, how it moves ("all" like the result, by "column", or "none"),
-    and the bytes of an element."""
+    """Another array that a tail reads: its name in the code, how it moves ("all" like the result, by "column", "around" by the
+    loops around a tile, or "none"), and the bytes of an element."""
 
     name: str
     kind: str
@@ -63,9 +64,17 @@ class Window:
         """Channels of a vector."""
         return self.taps.lanes
 
+    @property
+    def moved(self) -> list[str]:
+        """The pointers that each loop around a tile moves: of the input and the result, of weights and of a tail's inputs."""
+        inputs = () if self.tail is None else self.tail.inputs
+        weight = ["%w"] if self.taps.single else []
+        return ["%x", "%o", *weight, *(f"{input.name}_p" for input in inputs if input.kind == "around")]
+
     def sizes(self) -> list[str]:
-        """The names of the i64 arguments, which come last."""
-        outer = [f"{letter}{i}" for i in range(self.outer) for letter in ("on", "ox", "oo")]
+        """The names of the i64 arguments, which come last; of a loop around a tile its count and how it moves each pointer."""
+        steps = ["n", *(name[1:] for name in self.moved)]
+        outer = [f"o{step}{i}" for i in range(self.outer) for step in steps]
         return [*outer, "tn", "tx", "to", "cn", *self._tap_sizes()]
 
     def _tap_sizes(self) -> list[str]:
@@ -116,23 +125,24 @@ class Window:
             "%even = arith.ceildivsi %some, %tiles : i64",
         ]
         lines.append("scf.for %turn = %begin to %end step %one : i64 {")
-        x, o, rest = "%x", "%o", "%turn"
+        here, rest = {name: name for name in self.moved}, "%turn"
         for i in reversed(range(self.outer)):
             lines += [f"%i{i} = arith.remui {rest}, %on{i} : i64", f"%turn{i} = arith.divui {rest}, %on{i} : i64"]
             rest = f"%turn{i}"
-            lines += _moved(f"x{i}", x, f"%i{i}", f"%ox{i}") + _moved(f"o{i}", o, f"%i{i}", f"%oo{i}")
-            x, o = f"%x{i}", f"%o{i}"
+            for pointer, place in here.items():
+                here[pointer] = f"{pointer}_{i}"
+                lines += _moved(here[pointer][1:], place, f"%i{i}", f"%o{pointer[1:]}{i}")
         lines += [
             "scf.for %t = %none to %tn step %even : i64 {",
-            *_moved("xt", x, "%t", "%tx"),
-            *_moved("ot", o, "%t", "%to"),
+            *_moved("xt", here["%x"], "%t", "%tx"),
+            *_moved("ot", here["%o"], "%t", "%to"),
             "%rest = arith.subi %tn, %t : i64",
             "%places = arith.minsi %rest, %even : i64",
             "%which = arith.index_cast %places : i64 to index",
             "scf.index_switch %which",
         ]
         inner = self._given(["%x", "%w", "%o", "%base"], ["tx", "to", "cn", *self._tap_sizes()])
-        here = {"%x": "%xt", "%o": "%ot", "%base": "%o"}
+        here |= {"%x": "%xt", "%o": "%ot", "%base": "%o"}
         values, types = (", ".join(part) for part in zip(*((here.get(n, n), kind) for n, kind in inner), strict=True))
         for count in sorted(variants):
             head = f"case {count}" if count < max(variants) else "default"
@@ -141,7 +151,8 @@ class Window:
 
     def _tile(self, name: str, places: int, *, masked: bool) -> str:
         given = self._given(["%x", "%w", "%o", "%base"], ["tx", "to", "cn", *self._tap_sizes()])
-        lanes, sizes = self.lanes, (*self.taps.bytes, self.bytes)
+        lanes, (read, weight) = self.lanes, self.taps.bytes
+        sizes = (self.taps.apart * read, weight, self.bytes)
         lines = [
             f"func.func private @{name}_{places}({declared(given)}) {{",
             "%none = arith.constant 0 : i64",
@@ -170,8 +181,7 @@ class Window:
         if masked:
             lines += [
                 "scf.if %some {",
-                f"%limit = vector.broadcast %rest : i64 to vector<{lanes}xi64>",
-                f"%mask = arith.cmpi slt, %lane, %limit : vector<{lanes}xi64>",
+                *self.taps.masks("%mask"),
                 *self._channels(places, "m", "%whole", "%mask"),
                 "}",
             ]
@@ -186,11 +196,8 @@ class Window:
         ]
         for input in tail.inputs:
             kind = tail.code.type_of(input.name)
-            if input.kind == "none":
-                lines += [
-                    f"{input.name}_l = llvm.load {input.name}_p : !llvm.ptr -> {kind}",
-                    f"{input.name}_v = vector.broadcast {input.name}_l : {kind} to {self._vector(kind)}",
-                ]
+            if input.kind in ("none", "around"):
+                lines += spread(f"{input.name}_v", f"{input.name}_p", self.lanes, kind)
         return lines
 
     def _vector(self, scalar: str) -> str:
@@ -211,7 +218,7 @@ class Window:
         lines = [
             f"%{tag}cx = arith.muli {channel}, %xb : i64",
             f"%{tag}co = arith.muli {channel}, %ob : i64",
-            f"%{tag}cp = arith.divui {channel}, %lanes : i64",
+            f"%{tag}cp = {'arith.muli %none, %one' if self.taps.single else f'arith.divui {channel}, %lanes'} : i64",
             *_moved(f"{tag}w", "%w", f"%{tag}cp", "%panel0"),
         ]
         xs, starts = [], []
@@ -285,7 +292,7 @@ class Window:
         lines, given = [], dict.fromkeys(tail.sums, value)
         for input in tail.inputs:
             kind = tail.code.type_of(input.name)
-            if input.kind == "none":
+            if input.kind in ("none", "around"):
                 given[input.name] = f"{input.name}_v"
             elif input.kind == "column":
                 given[input.name] = f"%{tag}{input.name[1:]}_c"

@@ -1,9 +1,7 @@
-"""Reductions over windows whose channels lie side by side become calls of functions of window_tile.py.
+"""Reductions over windows (window_match.py) become calls of functions of window_tile.py.
 
-A ``linalg.generic`` on memrefs is taken if a loop that is not reduced moves the input and the result densely, and its body only
-computes (arith). A second operand, if the body uses it, is a weight that moves with the channels and the taps. The number that
-the result is filled with before is where the running values start, and the pointwise nest that alone reads the result is done
-by the function too, if vectors can (contraction_tails.py says which).
+The number that the result is filled with before is where the running values start, and the pointwise nest that alone reads the
+result is done by the function too, if vectors can (contraction_tails.py says which).
 """
 
 from __future__ import annotations
@@ -16,60 +14,16 @@ from torch_mlir.dialects import func
 from onnx2torch_mlir.engine.compiler import contraction_tails, threads
 from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes
-from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, length_of, origin
+from onnx2torch_mlir.engine.compiler.loop_order import accesses
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, filled_before, number_of_fill
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import bytes_on, functions, is_memref, named, symbol
-from onnx2torch_mlir.engine.compiler.window_channels import Channels, channels_of
 from onnx2torch_mlir.engine.compiler.window_code import code_of
-from onnx2torch_mlir.engine.compiler.window_taps import Body, Line, Taps
+from onnx2torch_mlir.engine.compiler.window_match import ELEMENTS, Found, match
+from onnx2torch_mlir.engine.compiler.window_taps import Taps
 from onnx2torch_mlir.engine.compiler.window_tile import MOST_PLACES, Input, Tail, Window
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.layout import Packing
-
-_ELEMENTS = ("f16", "f32", "f64", "i8", "i16", "i32", "i64")
-_MOST_TAPS = 4
-_FEW_CHANNELS = 4
-_MANY_CHANNELS = 512
-"""As many numbers are better summed up row by row in memory than some at a time in registers."""
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A nest over windows: the numbers of its operands, and its loops by what they do."""
-
-    generic: ir.Operation
-    operands: list[Access]
-    lengths: list[int | None]
-    weight: int | None
-    outer: list[int]
-    places: int | None
-    channels: Channels
-    taps: list[int]
-    """But for the loop over a group's elements."""
-    body: Body
-    scalars: list[ir.Value]
-
-    def length(self, dim: int) -> tuple[int, int]:
-        """An operand and its axis whose size is the number of turns of loop ``dim``."""
-        found = length_of(self.operands, dim)
-        assert found is not None
-        return found
-
-    def fixed_length(self, dim: int) -> int | None:
-        """The number of turns of loop ``dim``, where the types tell."""
-        return self.lengths[dim]
-
-    def line(self) -> Line | None:
-        """How the innermost taps lie to the places, if they are of one axis and it is known how many there are."""
-        taps = self.lengths[self.taps[-1]]
-        if self.places is None or taps is None:
-            return None
-        for expression in self.operands[0].map.results:
-            stride, dilation = coefficient(expression, self.places), coefficient(expression, self.taps[-1])
-            if stride and dilation:
-                return Line(taps, stride, dilation) if stride > 0 and dilation > 0 else None
-        return None
 
 
 @dataclass
@@ -98,6 +52,8 @@ class _After:
     found: contraction_tails.Found
     tail: Tail
     scalars: list[ir.Value]
+    around: list[list[int]]
+    """How many bytes each outer loop moves those inputs that the loops around a tile move."""
 
 
 def replace(module: ir.Module, weights: Weights, written: WrittenCode) -> None:
@@ -105,7 +61,7 @@ def replace(module: ir.Module, weights: Weights, written: WrittenCode) -> None:
     (main,) = (f for f in functions(module) if symbol(f) == "main")
     program = _Program(weights, named(main, "linalg.generic"))
     while program.nests:
-        found = _match(program.nests.pop(0))
+        found = match(program.nests.pop(0))
         if found is not None:
             _call(found, program)
     if program.windows:
@@ -114,62 +70,7 @@ def replace(module: ir.Module, weights: Weights, written: WrittenCode) -> None:
         written.add(module, threads.SIGNATURES + text)
 
 
-def _match(generic: ir.Operation) -> _Found | None:
-    reduced = iterators(generic)
-    count = len(generic.operands)
-    if not any(reduced) or count not in (2, 3) or not all(is_memref(value.type) for value in generic.operands):
-        return None
-    operands = accesses(generic)
-    if any(coefficient(e, dim) is None for access in operands for e in access.map.results for dim in range(len(reduced))):
-        return None
-    if any(origin(expression) for access in operands for expression in access.map.results):
-        return None
-    lengths = extents(operands, len(reduced))
-    if any(length_of(operands, dim) is None for dim in range(len(reduced))):
-        return None
-    loops = [dim for dim in range(len(reduced)) if lengths[dim] != 1]
-    read = _body(generic)
-    if read is None:
-        return None
-    body, scalars = read
-    x, out = operands[0], operands[-1]
-    weight = 1 if body.w is not None else None
-    channels = channels_of(operands, lengths, reduced, grouped=weight is not None)
-    if channels is None or (lengths[channels.loop] or _FEW_CHANNELS) < _FEW_CHANNELS / channels.group:
-        return None
-    taps = [dim for dim in loops if reduced[dim] and dim != channels.member]
-    if not taps or len(taps) > _MOST_TAPS:
-        return None
-    others = [dim for dim in loops if not reduced[dim] and dim not in channels.loops]
-    if weight is not None and (not operands[1].moves(channels.loop) or any(operands[1].moves(dim) for dim in others)):
-        return None
-    if any(not out.moves(dim) for dim in others) or any(out.moves(dim) for dim in taps):
-        return None
-    steps = {dim: out.step(dim) for dim in others if x.moves(dim)}
-    known = [dim for dim, step in steps.items() if step is not None]
-    places = min(known, key=lambda dim: abs(steps[dim] or 0)) if known else next(reversed(steps), None)
-    if weight is None and not any(sum(bool(coefficient(e, dim)) for dim in loops) > 1 for e in x.map.results):
-        # Whole rows are summed up, which share nothing: side by side lie vectors of channels, as many as there are few of.
-        if (lengths[channels.loop] or _MANY_CHANNELS) >= _MANY_CHANNELS:
-            return None
-        places = None
-    outer = [dim for dim in others if dim != places]
-    return _Found(generic, operands, lengths, weight, outer, places, channels, taps, body, scalars)
-
-
-def _body(generic: ir.Operation) -> tuple[Body, list[ir.Value]] | None:
-    """The body of a nest, and the values from outside that it uses; None if it is not of the kind described."""
-    read = code_of(generic, "b", contract=True)
-    if read is None:
-        return None
-    code, scalars = read
-    if any(code.type_of(argument) not in _ELEMENTS for argument in code.arguments):
-        return None
-    weight = code.arguments[1] if len(code.arguments) == 3 and code.used(code.arguments[1]) else None
-    return Body(code, code.arguments[0], weight, code.arguments[-1]), scalars
-
-
-def _after(found: _Found, fill: ir.Operation) -> _After | None:
+def _after(found: Found, fill: ir.Operation) -> _After | None:
     """The tail of a window whose result ``fill`` makes before."""
     generic, out = found.generic, found.operands[-1]
     loops = [*found.outer, *([found.places] if found.places is not None else []), *found.channels.loops]
@@ -178,23 +79,41 @@ def _after(found: _Found, fill: ir.Operation) -> _After | None:
     sums = contraction_tails.Sums(generic, sources, generic.operands[len(sources)], out, loops, across)
     tail = contraction_tails.follow(sums, fill)
     read = code_of(tail.nest, "f", contract=False) if tail is not None else None
-    if tail is None or read is None or {"row", "part", "spread"} & set(tail.kinds):
+    if tail is None or read is None or {"row", "spread"} & set(tail.kinds):
         return None
     code, scalars = read
-    inputs = []
+    inputs, around = [], list[list[int]]()
     *operands, _ = zip(code.arguments, tail.kinds, tail.nest.operands, strict=True)
-    for name, kind, value in operands:
+    for position, (name, kind, value) in enumerate(operands):
         if not is_memref(value.type):
             return None
+        steps = _steps_around(found, tail, position) if kind == "part" else []
+        if steps is None:
+            return None
+        around += [steps] if kind == "part" else []
         if kind != "sums":
-            inputs.append(Input(name, kind, element_bytes(ir.MemRefType(value.type).element_type)))
-    if any(code.type_of(name) not in _ELEMENTS for name in (*code.arguments, code.yielded)):
+            moves = "around" if kind == "part" else kind
+            inputs.append(Input(name, moves, element_bytes(ir.MemRefType(value.type).element_type)))
+    if any(code.type_of(name) not in ELEMENTS for name in (*code.arguments, code.yielded)):
         return None
     names = tuple(name for name, kind, _ in operands if kind == "sums")
-    return _After(tail, Tail(code, names, tuple(inputs)), scalars)
+    return _After(tail, Tail(code, names, tuple(inputs)), scalars, around)
 
 
-def _call(found: _Found, program: _Program) -> None:
+def _steps_around(found: Found, tail: contraction_tails.Found, position: int) -> list[int] | None:
+    """How many bytes each of the outer loops moves an operand of the tail; None where another loop does, or nobody knows."""
+    loops = [dim for _, dims in reversed(tail.parts_of_rows(position)) for dim in reversed(dims)]
+    places = [found.places] if found.places is not None else []
+    if len(loops) != len([*found.outer, *places]):
+        return None
+    access = accesses(tail.nest)[position]
+    size = element_bytes(ir.MemRefType(tail.nest.operands[position].type).element_type)
+    steps = [access.step(dim) for dim in loops]
+    known = [size * step for step in steps if step is not None]
+    return known[: len(found.outer)] if len(known) == len(steps) and not any(known[len(found.outer) :]) else None
+
+
+def _call(found: Found, program: _Program) -> None:
     generic = found.generic
     packing = _packing(found, program) if found.weight is not None else None
     if found.weight is not None and packing is None:
@@ -209,7 +128,9 @@ def _call(found: _Found, program: _Program) -> None:
     kinds = [element_bytes(ir.MemRefType(value.type).element_type) for value in _arrays(found, out)]
     lanes = of_host().lanes
     tail = after.tail if after is not None else None
-    taps = Taps(found.body, lanes, len(found.taps), (kinds[0], kinds[1]), found.line(), found.channels.group)
+    group, single = found.channels.group, found.along_lines
+    apart = found.operands[0].step(found.channels.loop) or 1 if single else 1
+    taps = Taps(found.body, lanes, len(found.taps), (kinds[0], kinds[1]), found.line(), group, single, apart)
     window = Window(taps, len(found.outer), kinds[2], fill is not None, tail)
     uses = program.windows.setdefault(window, _Uses(f"o2m_window_{len(program.windows)}"))
     channels = found.channels.count
@@ -237,10 +158,12 @@ def _call(found: _Found, program: _Program) -> None:
             assert number is not None
             given.append(number)
         given += after.scalars if after is not None else []
+        around = [*([_weight_steps(found, packing)] if packing is not None and found.along_lines else [])]
+        around += after.around if after is not None else []
         for piece in pieces:
             if piece is not None:
                 given[0], given[2] = (bytes_on(start, piece.first * kind) for start, kind in ((x, kinds[0]), (o, kinds[2])))
-            words = _words(found, kinds[0], kinds[2], piece)
+            words = _words(found, kinds[0], kinds[2], piece, around)
             func.CallOp([], ir.FlatSymbolRefAttr.get(uses.name), [program.weights.context, *given, *words])
     if fill is not None:
         fill.erase()
@@ -259,7 +182,7 @@ class _Piece:
     channels: int
 
 
-def _arrays(found: _Found, out: ir.Value) -> list[ir.Value]:
+def _arrays(found: Found, out: ir.Value) -> list[ir.Value]:
     return [found.generic.operands[0], found.generic.operands[found.weight or 0], out]
 
 
@@ -271,13 +194,15 @@ def _variants(places: int | None) -> set[int]:
     return {even, places % even or even}
 
 
-def _words(found: _Found, read: int, width: int, piece: _Piece | None) -> list[ir.Value]:
-    """Counts and steps; ``read`` and ``width`` are the bytes of an element of what the function reads and writes."""
+def _words(found: Found, read: int, width: int, piece: _Piece | None, around: list[list[int]]) -> list[ir.Value]:
+    """Counts and steps; ``read`` and ``width`` are the bytes of an element of what the function reads and writes; ``around``
+    says how many bytes the outer loops move what else they move."""
     sizes = Sizes(found)
     out = len(found.operands) - 1
     words: list[ir.Value] = []
-    for dim in found.outer:
+    for number, dim in enumerate(found.outer):
         words += [sizes.count(dim), sizes.step(0, dim), sizes.step(out, dim, width)]
+        words += [sizes.number(steps[number]) for steps in around]
     if piece is not None:
         words += [sizes.number(number) for number in (piece.places, piece.channels * read, piece.channels * width)]
     elif found.places is None:
@@ -291,7 +216,7 @@ def _words(found: _Found, read: int, width: int, piece: _Piece | None) -> list[i
     return words
 
 
-def _packing(found: _Found, program: _Program) -> Packing | None:
+def _packing(found: Found, program: _Program) -> Packing | None:
     """How the weight is packed once, if it is one of which everything is known."""
     assert found.weight is not None
     value, access = found.generic.operands[found.weight], found.operands[found.weight]
@@ -299,8 +224,18 @@ def _packing(found: _Found, program: _Program) -> Packing | None:
     offset = ir.MemRefType(value.type).get_strides_and_offset()[1]
     taps = [*found.taps, *([found.channels.member] if found.channels.member is not None else [])]
     of_taps = [(found.lengths[dim], access.step(dim)) for dim in taps]
-    pairs = [(found.channels.count, access.step(found.channels.loops[-1])), *of_taps]
+    filters = found.filters() if found.along_lines else []
+    of_filters = [(found.lengths[dim], access.step(dim)) for dim in filters]
+    of_channels = (1, 1) if found.along_lines else (found.channels.count, access.step(found.channels.loops[-1]))
+    pairs = [*of_filters, of_channels, *of_taps]
     known = [(length, step) for length, step in pairs if length is not None and step is not None]
     if number is None or offset == ir.ShapedType.get_dynamic_stride_or_offset() or len(known) != len(pairs):
         return None
-    return Packing(number, offset, of_host().lanes, [], known[0], known[1:])
+    count, width = len(of_filters), 1 if found.along_lines else of_host().lanes
+    return Packing(number, offset, width, known[:count], known[count], known[count + 1 :])
+
+
+def _weight_steps(found: Found, packing: Packing) -> list[int]:
+    """How many bytes the outer loops move the packed weight."""
+    steps = dict(zip(found.filters(), packing.batch_steps, strict=True))
+    return [steps.get(dim, 0) for dim in found.outer]
