@@ -11,6 +11,7 @@ from onnx2torch_mlir.core.composites import Anything, describe
 from onnx2torch_mlir.core.parameters import Need
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import NodeRef, refuse
+from onnx2torch_mlir.model import StoredList
 from onnx2torch_mlir.specs import Formal, OperatorVersion, Row
 
 
@@ -28,7 +29,8 @@ def bind(
     """Call ``handler`` for one node, which stands in the graph ``enclosing``.
 
     Attributes the node leaves out take the row's default, else the ledger's. An attribute that the converter does not
-    take is refused unless the row ignores it.
+    take is refused unless the row ignores it. Long lists of the model are made lists of Python's, where the converter does
+    not say that it takes any sequence.
 
     Raises:
         Refusal: O2M-C004 where an input must be known and is not, O2M-C005 where the node breaks its signature.
@@ -45,7 +47,8 @@ def bind(
                 raise refuse("O2M-C005", f"attribute {name} is missing", case=name)
             continue
         if name in handler.keywords:
-            keywords[name] = value
+            stored = isinstance(value, StoredList) and name not in handler.sequences
+            keywords[name] = list(value) if stored else value
         elif name in attributes and attributes[name] != spec.default:
             raise refuse("O2M-C003", f"attribute {name}={attributes[name]!r} is not supported", case=name)
     unknown = sorted(set(attributes) - set(version.attributes))

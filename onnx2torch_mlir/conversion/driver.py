@@ -24,7 +24,7 @@ from onnx2torch_mlir.core.composites import Anything
 from onnx2torch_mlir.core.values import Value
 from onnx2torch_mlir.diagnostics import Finding, NodeRef, Refusal, refuse
 from onnx2torch_mlir.families.dtypes import narrow_element, torch_dtype
-from onnx2torch_mlir.model import function_body, value_type_of, values_captured
+from onnx2torch_mlir.model import StoredList, function_body, value_type_of, values_captured
 from onnx2torch_mlir.specs import Ledger, OperatorVersion, SpecTable
 from onnx2torch_mlir.specs.row import Action
 
@@ -173,7 +173,7 @@ class GraphConverter:
         if attr.type is ir.AttributeType.TYPE_PROTO:
             return form_of_type(value_type_of(ir.Value(name="", type=attr.value.type, shape=attr.value.shape)))
         if attr.type in (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS):
-            return list(attr.value)
+            return attr.value if isinstance(attr.value, StoredList) else list(attr.value)
         return attr.value
 
     def _expand(

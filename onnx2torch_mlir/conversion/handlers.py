@@ -6,7 +6,7 @@ import functools
 import importlib
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,12 +31,13 @@ class Input:
 
 @dataclass(frozen=True)
 class Handler:
-    """A converter with its signature taken apart."""
+    """A converter with its signature taken apart; ``sequences`` are the keywords that may be any sequence, not only a list."""
 
     function: Callable[..., Any]
     inputs: tuple[Input, ...]
     keywords: frozenset[str]
     required: frozenset[str]
+    sequences: frozenset[str]
 
 
 @functools.cache
@@ -85,7 +86,8 @@ def inspect_handler(function: Callable[..., Any]) -> Handler:
             variadic = parameter.kind is parameter.VAR_POSITIONAL
             optional = parameter.default is not parameter.empty
             inputs.append(Input(parameter.name, need, optional, variadic))
-    return Handler(function, tuple(inputs), frozenset(keywords), frozenset(required))
+    sequences = frozenset(name for name in keywords if typing.get_origin(hints.get(name)) is Sequence)
+    return Handler(function, tuple(inputs), frozenset(keywords), frozenset(required), sequences)
 
 
 def _attributes(hint: Any) -> Any:

@@ -17,7 +17,8 @@ from onnx2torch_mlir.model.graph_checks import GraphChecker
 from onnx2torch_mlir.model.normalization import Normalizer
 from onnx2torch_mlir.model.opsets import NEWEST_IR_VERSION, add_implied, read_imports
 from onnx2torch_mlir.model.places import graphs_in, locate
-from onnx2torch_mlir.model.sources import Slim, Source, first_line, for_each_tensor, open_source
+from onnx2torch_mlir.model.sources import Slim, Source, all_attributes, first_line, for_each_tensor, open_source
+from onnx2torch_mlir.model.stored_lists import place_lists
 from onnx2torch_mlir.model.tensor_checks import TensorChecker
 from onnx2torch_mlir.model.text_checks import check_text
 from onnx2torch_mlir.model.types import LoadedModel, Report, value_type
@@ -91,6 +92,8 @@ class _Reader:
         _write_imports(proto, opsets)
         model = ir.serde.deserialize_model(proto)
         for_each_tensor(model, lambda tensor: self._place(tensor, normalizer.sparse))
+        for attributes in all_attributes(model, graphs_in(model)):
+            place_lists(attributes, self.slim.own, self.slim.marker)
         _finish(model, opsets)
         dropped = set(overridable) - set(keep)
         return LoadedModel(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -160,11 +160,7 @@ def for_each_tensor(model: ir.Model, change: Callable[[ir.TensorProtocol], ir.Te
         for value in graph.initializers.values():
             if value.const_value is not None:
                 value.const_value = change(value.const_value)
-    owners = [
-        *(node.attributes for graph in graphs for node in graph),
-        *(f.attributes for f in model.functions.values()),
-    ]
-    for attributes in owners:
+    for attributes in all_attributes(model, graphs):
         for name, attribute in list(attributes.items()):
             if attribute.is_ref() or attribute.value is None:
                 continue
@@ -172,6 +168,12 @@ def for_each_tensor(model: ir.Model, change: Callable[[ir.TensorProtocol], ir.Te
                 attributes[name] = ir.AttrTensor(name, change(attribute.as_tensor()))
             elif attribute.type is ir.AttributeType.TENSORS:
                 attributes[name] = ir.AttrTensors(name, [change(tensor) for tensor in attribute.as_tensors()])
+
+
+def all_attributes(model: ir.Model, graphs: Sequence[ir.Graph]) -> Iterator[MutableMapping[str, ir.Attr]]:
+    """The attributes of every node in ``graphs``, the model's, and the defaults of its functions."""
+    yield from (node.attributes for graph in graphs for node in graph)
+    yield from (function.attributes for function in model.functions.values())
 
 
 def first_line(error: BaseException) -> str:

@@ -2,8 +2,9 @@
 
 `slim` copies a serialized ModelProto but leaves out what is large: every ``TensorProto.raw_data``, and every packed
 ``float_data`` or ``double_data`` whose bytes already are the tensor's little-endian contents. In its place stands
-external data (location, offset, length) that points back into the model's own bytes. Parsing then touches only the
-slim rest, and a file beyond protobuf's 2 GB limit reads like any other.
+external data (location, offset, length) that points back into the model's own bytes. The elements of a long list
+attribute are left out, too, and its doc_string tells where they are. Parsing then touches only the slim rest, and a file
+beyond protobuf's 2 GB limit reads like any other.
 
 Only messages longer than the threshold are entered, so the cost grows with the number of nodes, not with the weights.
 Sources: https://protobuf.dev/programming-guides/encoding/ and the field numbers of onnx.proto.
@@ -38,15 +39,21 @@ _WAYS: dict[str, dict[int, str]] = {
     "Sparse": {1: _TENSOR, 2: _TENSOR},
 }
 
+# AttributeProto's fields; those that hold a value, or refer to one.
+_DOC_STRING, _TYPE = 13, 20
+_HOLDING = frozenset({*range(2, 12), 14, 15, 21, 22, 23})
+_FLOATS, _INTS, _STRINGS = 7, 8, 9
+_LIST_OF_TYPE = {6: _FLOATS, 7: _INTS, 8: _STRINGS}
+
 # Runs of AttributeProto's elements, which are not packed: `floats` of 4 bytes each, `ints`, and short `strings`. Trees have
 # millions of them.
 _RUNS = {
-    "Attribute": {
-        7 << 3 | _FIXED32: re.compile(rb"(?:\x3d.{4})++", re.DOTALL),
-        9 << 3 | _BYTES: re.compile(b"(?:J(?:%s))++" % b"|".join(b"\\x%02x.{%d}" % (n, n) for n in range(32)), re.DOTALL),
-        8 << 3 | _VARINT: re.compile(rb"(?:\x40[\x80-\xff]{0,9}+[\x00-\x7f])++"),
-    },
+    _FLOATS << 3 | _FIXED32: re.compile(rb"(?:\x3d.{4})++", re.DOTALL),
+    _STRINGS << 3 | _BYTES: re.compile(b"(?:J(?:%s))++" % b"|".join(b"\\x%02x.{%d}" % (n, n) for n in range(32)), re.DOTALL),
+    _INTS << 3 | _VARINT: re.compile(rb"(?:\x40[\x80-\xff]{0,9}+[\x00-\x7f])++"),
 }
+
+_ASCII = re.compile(rb"[\x00-\x7f]*+")
 
 # The wire types of ModelProto's fields, to tell an ONNX model from other bytes.
 _MODEL_FIELDS = {
@@ -116,12 +123,12 @@ class _Slimmer:
             raise WireError(at, f"messages are nested deeper than {_MAX_DEPTH}")
         if kind == _TENSOR:
             return self.tensor(at, end, out)
+        if kind == "Attribute" and (length := self.long_list(at, end, out)):
+            return length
         ways, size, copied = _WAYS[kind], 0, at
-        runs = _RUNS.get(kind, {})
         while at < end:
-            run = runs.get(self.data[at])
-            if run is not None and (found := run.match(self.data, at, end)) is not None:
-                at = found.end()
+            if kind == "Attribute" and (stop := end_of_run(self.data, at, end)) > at:
+                at = stop
                 continue
             number, wire, start, stop = self.field_at(at, end)
             if kind == "Model" and _MODEL_FIELDS.get(number) == wire:
@@ -138,6 +145,31 @@ class _Slimmer:
             at = stop
         out.append(self.data[copied:end])
         return size + end - copied
+
+    def long_list(self, at: int, end: int, out: list[bytes | memoryview]) -> int:
+        """The slim copy of an AttributeProto that is nothing but a long list; 0, and no copy, for any other."""
+        begin, kind, runs = at, 0, []
+        while at < end:
+            stop = end_of_run(self.data, at, end)
+            if stop > at:
+                runs.append((at, stop))
+            else:
+                number, wire, start, stop = self.field_at(at, end)
+                if number in _HOLDING:
+                    return 0
+                if number == _TYPE and wire == _VARINT:
+                    kind = self.varint(start, end)[0]
+            at = stop
+        if len(runs) != 1 or runs[0][1] - runs[0][0] < self.threshold:
+            return 0
+        start, stop = runs[0]
+        number = self.data[start] >> 3
+        # What is no text is to be told of when the model is read.
+        if _LIST_OF_TYPE.get(kind) != number or (number == _STRINGS and not _ASCII.fullmatch(self.data, start, stop)):
+            return 0
+        tail = _string(_DOC_STRING, b"%s:%d:%d" % (self.marker, start, stop))
+        out += (self.data[begin:start], self.data[stop:end], tail)
+        return start - begin + end - stop + len(tail)
 
     def tensor(self, at: int, end: int, out: list[bytes | memoryview]) -> int:
         """The slim copy of a TensorProto; one that contradicts itself is copied whole, to be judged after parsing."""
@@ -159,6 +191,13 @@ class _Slimmer:
                 return (where - begin) + (end - stop) + len(tail)
         out.append(self.data[begin:end])
         return end - begin
+
+
+def end_of_run(data: memoryview, at: int, end: int) -> int:
+    """Where the elements of AttributeProto's lists end, one kind of them, that are whole in ``data[at:end]`` from ``at`` on."""
+    run = _RUNS.get(data[at])
+    found = None if run is None else run.match(data, at, end)
+    return at if found is None else found.end()
 
 
 def _varint(value: int) -> bytes:
@@ -188,7 +227,7 @@ def slim(data: memoryview, marker: str, threshold: int = THRESHOLD) -> tuple[byt
     """A copy of the serialized ModelProto ``data`` whose large tensor contents are references into ``data``.
 
     A reference is external data whose location is ``marker``, with offset and length in bytes. Offsets are as they
-    fall in the file: they are in general *not* aligned to the element type.
+    fall in the file: they are in general *not* aligned to the element type. That of a list is ``marker:begin:end``.
 
     Returns the copy and the numbers of the ModelProto fields that were met. Never reads outside ``data``.
 

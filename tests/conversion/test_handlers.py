@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypedDict, Unpack
 
 import pytest
@@ -50,6 +50,14 @@ def test_families_take_what_every_window_has(function: Callable[..., Any], own: 
     handler = inspect_handler(function)
     assert handler.keywords == own | {"auto_pad", "dilations", "strides"}
     assert handler.required == required
+
+
+def _lists(g: ProgramBuilder, x: Value, *, keys: list[int], labels: Sequence[str] = (), ids: Sequence[int] = ()) -> Value:
+    return x
+
+
+def test_what_need_not_be_a_list() -> None:
+    assert inspect_handler(_lists).sequences == {"labels", "ids"}
 
 
 def test_keywords_without_names_are_refused() -> None:

@@ -73,6 +73,12 @@ def test_labels(opset: int) -> None:
     holds("LabelEncoder", floats, opset=opset, keys_floats=[5.0, float("nan"), 1.0], values_int64s=[50, 3, 1], default_int64=-7)
 
 
+def test_many_labels() -> None:
+    keys = np.random.default_rng(0).permutation(3000).tolist()
+    values = numbers(3000)
+    holds("LabelEncoder", np.array([[1, 5, 9], [3000, 5, -1]]), opset=2, keys_int64s=keys, values_floats=values)
+
+
 def test_labels_as_tensors() -> None:
     keys = helper.make_tensor("keys", TensorProto.DOUBLE, [4], [3.0, 1.0, float("nan"), 2.0])
     values = helper.make_tensor("values", TensorProto.DOUBLE, [4], [0.3, 0.1, 0.5, 0.2])
