@@ -18,7 +18,7 @@ from onnx2torch_mlir.core.signature import Dim
 from onnx2torch_mlir.core.subprograms import while_loop
 from onnx2torch_mlir.core.tree_ensembles import FEATURE, FIRST, LEAF, MASK, MIXED, TreeForm, TreeTables
 from onnx2torch_mlir.core.values import Value
-from onnx2torch_mlir.domains.ai_onnx_ml.forest import Forest, Mode, Numbers, Paths, Weights
+from onnx2torch_mlir.domains.ai_onnx_ml.forest import Forest, Mode, Numbers, Paths, Weights, distinct
 from onnx2torch_mlir.domains.ai_onnx_ml.rows import require_features
 from onnx2torch_mlir.families.lookup import pick
 
@@ -81,7 +81,7 @@ class Descent:
         weights = self.forest.weights
         if targets in self._scored:
             return self._scored[targets]
-        pairs = np.unique(weights.leaves * targets + weights.targets)
+        pairs = distinct(weights.leaves * targets + weights.targets)
         holds = np.zeros((self.forest.leaves, targets), bool)
         holds[pairs // targets, pairs % targets] = True
         everywhere = np.ones((len(self.forest.roots), targets), bool)
@@ -112,7 +112,7 @@ class Descent:
     ) -> tuple[TreeForm, TreeTables[Numbers], int]:
         """The form and the tables; the depth of the deepest tree."""
         forest, trees = self.forest, len(self.forest.roots)
-        modes = set(np.unique(forest.modes).tolist())
+        modes = set(distinct(forest.modes).tolist())
         swapped = modes == {Mode.BRANCH_NEQ}
         single = "eq" if swapped else _SINGLE.get(Mode(min(modes))) if len(modes) == 1 else None
         masked = single is None or (bool(forest.follows.any()) and not swapped)
@@ -120,21 +120,19 @@ class Descent:
         occupants = np.concatenate([forest.roots, np.stack(sides, 1).reshape(-1)])
         inner = np.maximum(occupants, 0)
         leaf = occupants < 0
-        slots = np.arange(len(occupants))
         thresholds = forest.thresholds.copy()
         set_of = sets = None
         if forest.members:
             thresholds[forest.modes == Mode.BRANCH_MEMBER] = np.nan
             sets, rows = self._sets()
             set_of = _by_slot(rows, inner, leaf, 0)
-        columns = (
-            _by_slot(forest.features, inner, leaf, 0),
-            np.where(leaf, slots, trees + 2 * inner),
-            np.where(leaf, ~occupants, 0),
-            _by_slot(self._masks(), inner, leaf, 0),
-        )
+        nodes = np.empty((len(occupants), 4), np.int32)
+        nodes[:, FEATURE] = _by_slot(forest.features, inner, leaf, 0)
+        nodes[:, FIRST] = np.where(leaf, np.arange(len(occupants), dtype=np.int32), trees + 2 * inner)
+        nodes[:, LEAF] = np.where(leaf, ~occupants, 0)
+        nodes[:, MASK] = _by_slot(self._masks(), inner, leaf, 0)
         tables = TreeTables(
-            np.stack(columns, 1).astype(np.int32),
+            nodes,
             _by_slot(thresholds, inner, leaf, np.nan, thresholds.dtype),
             self.paths.depths.astype(np.int32),
             weights,
@@ -148,12 +146,12 @@ class Descent:
     def _masks(self) -> Numbers:
         """For what a node's comparison holds; a threshold that is NaN is neither above nor below nor equal."""
         forest = self.forest
-        holds = np.array([_HOLDS[mode] for mode in Mode], np.int8)[forest.modes]
+        holds: Numbers = np.array([_HOLDS[mode] for mode in Mode], np.int8)[forest.modes]
         member = forest.modes == Mode.BRANCH_MEMBER
         unordered = np.isnan(forest.thresholds) & ~member
-        always = np.where(forest.modes == Mode.BRANCH_NEQ, _BELOW | _AT | _ABOVE | _MISSING, 0)
-        result: Numbers = np.where(unordered, always, holds) | np.where(forest.follows, _MISSING, 0)
-        return result
+        holds[unordered] = np.where(forest.modes[unordered] == Mode.BRANCH_NEQ, _BELOW | _AT | _ABOVE | _MISSING, 0)
+        holds[forest.follows] |= _MISSING
+        return holds
 
     def _sets(self) -> tuple[Numbers, Numbers]:
         """[sets, size], NaN where one is smaller, the first empty; and which of them each inner node has."""
@@ -180,7 +178,7 @@ def _leaf_tables(weights: Weights, leaves: int, targets: int, identity: float) -
     order = np.arange(len(weights.leaves))
     place = order - np.searchsorted(weights.leaves, weights.leaves)
     size = int(place.max(initial=0)) + 1
-    different = len(np.unique(weights.leaves * targets + weights.targets)) == len(order)
+    different = len(distinct(weights.leaves * targets + weights.targets)) == len(order)
     listed = not different or (targets > DENSE and 2 * size < targets)
     table = np.full((leaves, size if listed else targets), identity, weights.weights.dtype)
     table[weights.leaves, place if listed else weights.targets] = weights.weights

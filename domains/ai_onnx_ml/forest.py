@@ -1,12 +1,12 @@
 """Tree ensembles as one structure, read from the attributes of every version of the operators.
 
 A child is written as a number: an inner node, or the complement ``~k`` of leaf ``k``. Forests have millions of nodes: all that
-is done with them is done for all nodes at once.
+is done with them is done for all nodes at once, and what takes several arrays of their length for part after part of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeAlias
@@ -31,13 +31,14 @@ class Mode(IntEnum):
     BRANCH_MEMBER = 6
 
 
+_PART = 1 << 16
 _LEAF = 7
 _CODES = {**{mode.name: int(mode) for mode in Mode}, "LEAF": _LEAF}
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What leaves add: ``weights[i]`` to target ``targets[i]`` in leaf ``leaves[i]``, ascending; in a leaf as given."""
+    """What leaves add: ``weights[i]`` to target ``targets[i]`` in leaf ``leaves[i]`` (int64), ascending; in a leaf as given."""
 
     leaves: Numbers
     targets: Numbers
@@ -45,6 +46,8 @@ class Weights:
 
     def first_of_each(self) -> Weights:
         """The first weight of every leaf alone."""
+        if _ascend(self.leaves):
+            return self
         kept = np.diff(self.leaves, prepend=-1) > 0
         return Weights(self.leaves[kept], self.targets[kept], self.weights[kept])
 
@@ -62,8 +65,8 @@ class Paths:
 class Forest:
     """Inner nodes as parallel arrays, the number of leaves and what they add, and the root of each tree.
 
-    ``thresholds`` are float32 or float64. ``follows`` says where a missing value goes the way of a true comparison; ``members``
-    holds the set of a node of mode BRANCH_MEMBER.
+    ``thresholds`` are float32 or float64, children and roots int32. ``follows`` says where a missing value goes the way of a
+    true comparison; ``members`` holds the set of a node of mode BRANCH_MEMBER.
     """
 
     thresholds: Numbers
@@ -88,7 +91,6 @@ class Forest:
         Raises:
             Refusal: O2M-C005 where a node is among its own descendants.
         """
-        children = np.stack([self.when_true, self.when_false])
         depths = np.zeros(len(self.roots), np.int64)
         trees, level = np.arange(len(self.roots)), self.roots
         found = []
@@ -97,13 +99,13 @@ class Forest:
             found.append(trees[ends] * self.leaves + ~level[ends])
             trees, level = trees[~ends], level[~ends]
             if not level.size:
-                reached = np.unique(np.concatenate(found))
+                reached = distinct(np.concatenate(found))
                 return Paths(depths, reached // max(self.leaves, 1), reached % max(self.leaves, 1))
             depths[trees] = depth + 1
             # A node that is reached in two ways counts once: a circle would double at every turn.
-            pairs = np.unique(trees * self.inner + level)
+            pairs = distinct(trees * self.inner + level)
             trees, level = pairs // self.inner, pairs % self.inner
-            trees, level = np.tile(trees, 2), children[:, level].reshape(-1)
+            trees, level = np.tile(trees, 2), np.concatenate([self.when_true[level], self.when_false[level]])
         raise refuse("O2M-C005", "a node of a tree is among its own descendants", case="nodes_truenodeids")
 
 
@@ -111,11 +113,13 @@ class _Places:
     """Where (tree, node) stands among the nodes."""
 
     def __init__(self, trees: Numbers, nodes: Numbers) -> None:
-        self._ids = np.unique(trees), np.unique(nodes)
-        keys, _ = self._keys(trees, nodes)
-        self._order = np.argsort(keys, kind="stable")
-        self._sorted = keys[self._order]
-        self.unique = bool((np.diff(self._sorted) > 0).all())
+        self._ids = distinct(trees), distinct(nodes)
+        keys = np.empty(len(trees), np.int64)
+        for part in _parts(len(trees)):
+            keys[part], _ = self._keys(trees[part], nodes[part])
+        self._order = None if _ascend(keys) else np.argsort(keys, kind="stable")
+        self._sorted = keys if self._order is None else keys[self._order]
+        self.unique = _ascend(self._sorted)
 
     def find(self, trees: Numbers, nodes: Numbers) -> Numbers:
         """The positions of all these.
@@ -123,13 +127,16 @@ class _Places:
         Raises:
             Refusal: O2M-C005 for one that is not there.
         """
-        keys, known = self._keys(trees, nodes)
-        place = np.minimum(np.searchsorted(self._sorted, keys), len(self._sorted) - 1)
-        missing = ~known | (self._sorted[place] != keys)
-        if missing.any():
-            first = int(missing.argmax())
-            raise refuse("O2M-C005", f"tree {trees[first]} has no node {nodes[first]}", case="nodes_nodeids")
-        return self._order[place]
+        found = np.empty(len(trees), np.int32)
+        for part in _parts(len(trees)):
+            keys, known = self._keys(trees[part], nodes[part])
+            place = np.minimum(np.searchsorted(self._sorted, keys), len(self._sorted) - 1)
+            missing = ~known | (self._sorted[place] != keys)
+            if missing.any():
+                first = part.start + int(missing.argmax())
+                raise refuse("O2M-C005", f"tree {trees[first]} has no node {nodes[first]}", case="nodes_nodeids")
+            found[part] = place if self._order is None else self._order[place]
+        return found
 
     def _keys(self, *pair: Numbers) -> tuple[Numbers, Numbers]:
         key, known = np.zeros(len(pair[0]), np.int64), np.ones(len(pair[0]), bool)
@@ -162,8 +169,9 @@ def forest_of_nodes(
     Raises:
         Refusal: O2M-C005 where lists differ in length, a node is there twice or is missing.
     """
-    count = len(nodes)
-    if any(len(item) != count for item in (modes, trees, features, when_true, when_false, thresholds)):
+    codes = _modes(modes)
+    count = len(codes)
+    if any(len(item) != count for item in (nodes, trees, features, when_true, when_false, thresholds)):
         raise refuse("O2M-C005", "the attributes that describe the nodes differ in length", case="nodes_nodeids")
     if not len(weights) == len(weight_targets) == len(weight_nodes) == len(weight_trees):
         raise refuse("O2M-C005", "the attributes that describe the leaves differ in length", case="weights")
@@ -171,13 +179,13 @@ def forest_of_nodes(
     places = _Places(tree_of, _ints(nodes)) if count else None
     if places is None or not places.unique:
         raise refuse("O2M-C005", "there are no nodes, or one of them is there twice", case="nodes_nodeids")
-    codes = _modes(modes)
-    inner = np.flatnonzero(codes != _LEAF)
     is_leaf = codes == _LEAF
-    numbers = np.where(is_leaf, -np.cumsum(is_leaf), np.cumsum(~is_leaf) - 1)
+    inner = ~is_leaf
+    numbers = np.where(is_leaf, -np.cumsum(is_leaf, dtype=np.int32), np.cumsum(inner, dtype=np.int32) - 1)
     holders = numbers[places.find(_ints(weight_trees), _ints(weight_nodes))]
     kept = holders < 0
-    begins = np.diff(tree_of, prepend=tree_of[0] - 1) != 0
+    begins = np.ones(count, bool)
+    begins[1:] = tree_of[1:] != tree_of[:-1]
     return Forest(
         thresholds[inner],
         codes[inner],
@@ -187,7 +195,7 @@ def forest_of_nodes(
         numbers[places.find(tree_of[inner], _ints(when_false)[inner])],
         numbers[begins],
         int(is_leaf.sum()),
-        _sorted_weights(~holders[kept], _ints(weight_targets)[kept], weights[kept]),
+        _sorted_weights(~holders[kept].astype(np.int64), _ints(weight_targets)[kept], weights[kept]),
     )
 
 
@@ -222,7 +230,7 @@ def forest_of_splits(
         outside = (side < 0) | (side >= np.where(flags != 0, len(leaf_targets), count))
         if outside.any():
             raise refuse("O2M-C005", f"child {side[outside.argmax()]} of a node does not exist", case="nodes_truenodeids")
-        children.append(np.where(flags != 0, ~side, side))
+        children.append(np.where(flags != 0, ~side, side).astype(np.int32))
     begins = _ints(roots)
     outside = (begins < 0) | (begins >= count)
     if outside.any():
@@ -240,7 +248,7 @@ def forest_of_splits(
         _flags(follows, count),
         children[0],
         children[1],
-        np.where(single, children[0][begins], begins),
+        np.where(single, children[0][begins], begins).astype(np.int32),
         len(leaf_targets),
         _sorted_weights(np.arange(len(leaf_targets)), _ints(leaf_targets), leaf_weights),
         dict(zip(places, sets, strict=False)),
@@ -248,7 +256,25 @@ def forest_of_splits(
 
 
 def _ints(items: Sequence[int]) -> Numbers:
-    return np.asarray(items, np.int64).reshape(-1)
+    """In int64, or in int32 where that holds them all."""
+    found = np.asarray(items, np.int64).reshape(-1)
+    limits = np.iinfo(np.int32)
+    fits = not len(found) or (limits.min <= found.min() and found.max() <= limits.max)
+    return found.astype(np.int32) if fits else found
+
+
+def distinct(numbers: Numbers) -> Numbers:
+    """What np.unique gives, which puts all of them into a table of hashes: to sort them takes a tenth of the time."""
+    ordered = np.sort(numbers)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+
+
+def _parts(count: int) -> Iterator[slice]:
+    return (slice(start, start + _PART) for start in range(0, count, _PART))
+
+
+def _ascend(keys: Numbers) -> bool:
+    return bool((keys[1:] > keys[:-1]).all())
 
 
 def _flags(items: Sequence[int], count: int) -> Numbers:
@@ -260,12 +286,14 @@ def _flags(items: Sequence[int], count: int) -> Numbers:
 def _modes(modes: Sequence[str] | Sequence[int]) -> Numbers:
     codes: dict[Any, int] = {**_CODES, **{int(mode): int(mode) for mode in Mode}}
     try:
-        return np.fromiter(map(codes.__getitem__, modes), np.int8, len(modes))
+        return np.fromiter(map(codes.__getitem__, modes), np.int8)
     except KeyError as error:
         raise refuse("O2M-C005", f"{error.args[0]!r} is not a mode of a node", case="nodes_modes") from None
 
 
 def _sorted_weights(leaves: Numbers, targets: Numbers, weights: Numbers) -> Weights:
+    if _ascend(leaves):
+        return Weights(leaves, targets, weights)
     order = np.argsort(leaves, kind="stable")
     return Weights(leaves[order], targets[order], weights[order])
 
