@@ -1,9 +1,12 @@
-"""Garbage collection of Python's, which is paused where much is made that stays."""
+"""Garbage collection of Python's, which is paused where much is made that stays; and what is free goes back to the system."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import gc
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -25,3 +28,15 @@ def now() -> None:
     """Do the collection that is due, of what was made lately at least: for where this process waits for another one."""
     oldest = len(gc.get_threshold()) - 1
     gc.collect(oldest if gc.get_count()[oldest] >= gc.get_threshold()[oldest] else oldest - 1)
+
+
+def give_back() -> None:
+    """Let the system have the memory that is free: malloc keeps it, for an array here or there is still in use."""
+    _trim()(0)
+
+
+@functools.cache
+def _trim() -> Callable[[int], object]:
+    """malloc_trim(3) of glibc; elsewhere nothing."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
+    return (lambda _: None) if trim is None else trim

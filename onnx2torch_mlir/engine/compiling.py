@@ -108,8 +108,9 @@ def build(
 
 def _meanwhile() -> None:
     """What this process does beside the compiler's."""
-    objects.load()
+    # First, for what is loaded would come to what the conversion left.
     collection.now()
+    objects.load()
 
 
 def _missing(names: list[str]) -> Refusal:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
-import functools
 import importlib
 import os
 import pickle
@@ -14,7 +12,6 @@ import resource
 import sys
 import threading
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -37,7 +34,6 @@ def main(ahead: str = "") -> None:
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     # Reading in a thread of its own notices that the owner is gone even while a task runs.
     threading.Thread(target=_receive, args=(requests, tasks), daemon=True).start()
-    give_back = _trimming()
     if ahead:
         # What fails here fails again where a task is to be answered.
         with contextlib.suppress(Exception):
@@ -46,16 +42,10 @@ def main(ahead: str = "") -> None:
                 module.prepare()
     while True:
         reply = _run(tasks.get())
-        # Before the answer, for whoever waits for it will need memory for what was made.
-        give_back()
+        # Before the answer, for whoever waits for it will need memory for what was made. The next task may be long in coming.
+        collection.give_back()
         frames.write(replies, reply)
         del reply
-
-
-def _trimming() -> Callable[[], object]:
-    """What gives the memory of a task back to the system: it waits for the next one, which may be long."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
-    return (lambda: None) if trim is None else functools.partial(trim, 0)
 
 
 def _receive(requests: IO[bytes], tasks: queue.SimpleQueue[bytes]) -> None:

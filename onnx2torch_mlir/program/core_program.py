@@ -72,6 +72,8 @@ class CoreProgram:
 
     def _lower(self, *, fold_weights: bool) -> Lowered:
         with self.report.stage("lower"), collection.paused():
+            # What is loaded for it, and the compiler, take memory in their turn.
+            collection.give_back()
             from onnx2torch_mlir.lowering import lower
 
             lowered = lower(
