@@ -140,7 +140,7 @@ def _definitions(workload: Workload) -> str:
     told = (version("torch"), workload.name, workload.definition, workload.sizes, workload.example, workload.exporter)
     digest = hashlib.sha256(repr(told).encode())
     digest.update(b"" if workload.variant is None else workload.variant.__name__.encode())
-    for source in ("convnets.py", "blocks.py"):
+    for source in ("convnets.py", "blocks.py", "liveness.py"):
         digest.update((HERE / source).read_bytes())
     return digest.hexdigest()[:12]
 
