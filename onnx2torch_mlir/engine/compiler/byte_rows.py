@@ -8,7 +8,15 @@ bit by bit. So the products of bytes (coded_bytes.py) are what the products of t
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import coded_words, row_tables, threads
-from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, bytes_behind, constants, declared, header_word, words
+from onnx2torch_mlir.engine.compiler.code_text import (
+    LINE_BYTES,
+    bytes_behind,
+    constants,
+    declared,
+    header_word,
+    masked_load,
+    words,
+)
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 HEAD_BYTES = LINE_BYTES
@@ -185,13 +193,12 @@ def _block(bits: int) -> str:
     per = 8 // bits
     order = [at + place + per * i for at in range(0, _LANES, 4 * per) for place in range(per) for i in range(4)]
     newline = "\n"
-    load = f"llvm.intr.masked.load %p, %mask, %nothing {{alignment = 4 : i32}} : (!llvm.ptr, {_BITS}, {_FLOATS}) -> {_FLOATS}"
     masked = f"""
     %rest = arith.subi %steps, %t : i64
     %limit = vector.broadcast %rest : i64 to vector<{_LANES}xi64>
     %mask = arith.cmpi slt, %lane, %limit : vector<{_LANES}xi64>
     %p = llvm.getelementptr %x[%t] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-    %v = {load}"""
+    {masked_load("%v", "%p", "%mask", _LANES, off="%nothing")}"""
     return f"""
   func.func private {_name(bits)}(%x: !llvm.ptr, %to: !llvm.ptr, %steps: i64, %padded: i64, %zero: i32) -> i1 {{
     {newline.join(constants(none=0, one=1, three=3, sixteen=_LANES))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 LINE_BYTES = 64
 """Of a line of the cache."""
@@ -83,6 +83,49 @@ def column_masks(lanes: int) -> list[str]:
         f"%limit0 = vector.broadcast %columns : i64 to {wide}",
         f"%limit1 = arith.subi %limit0, %shift : {wide}",
         *(f"%m{half} = arith.cmpi slt, %lane, %limit{half} : {wide}" for half in range(2)),
+    ]
+
+
+def masked_load(
+    name: str, place: str, mask: str, lanes: int, element: str = "f32", width: int = 4, *, off: str = "%zero"
+) -> str:
+    """``name`` = the vector at ``place``, of elements of ``width`` bytes, and ``off`` where the ``mask`` is not set."""
+    vector = f"vector<{lanes}x{element}>"
+    return (
+        f"{name} = llvm.intr.masked.load {place}, {mask}, {off} {{alignment = {width} : i32}}"
+        f" : (!llvm.ptr, vector<{lanes}xi1>, {vector}) -> {vector}"
+    )
+
+
+def masked_store(value: str, place: str, mask: str, lanes: int, element: str = "f32", width: int = 4) -> str:
+    """The ``value``, a vector, goes to ``place`` where the ``mask`` is set; if that may be nowhere, see `stored_if`."""
+    return (
+        f"llvm.intr.masked.store {value}, {place}, {mask} {{alignment = {width} : i32}}"
+        f" : vector<{lanes}x{element}>, vector<{lanes}xi1> into !llvm.ptr"
+    )
+
+
+def stored_if(any_lane: str, *stores: str) -> list[str]:
+    """Masked ``stores`` if there is ``any_lane``: asked not to store anything, processors of AMD take hundreds of cycles."""
+    return [f"scf.if {any_lane} {{", *stores, "}"]
+
+
+def stored_halves(sums: Mapping[tuple[int, int], str], lanes: int, element: str, *, known: str = "") -> list[str]:
+    """The ``sums`` of a tile, by row and half, go to ``%c0_0``, ``%c0_1`` … where `column_masks` say, the second halves only if
+    ``%columns`` are more than a vector has; ``known`` is the name of that number where it has one."""
+    first, second = (
+        [
+            masked_store(value, f"%c{row}_{half}", f"%m{half}", lanes, element)
+            for (row, half), value in sums.items()
+            if half == which
+        ]
+        for which in range(2)
+    )
+    return [
+        *first,
+        *([] if known else [f"%one_vector = arith.constant {lanes} : i64"]),
+        f"%has_second = arith.cmpi sgt, %columns, {known or '%one_vector'} : i64",
+        *stored_if("%has_second", *second),
     ]
 
 

@@ -16,6 +16,8 @@ from onnx2torch_mlir.engine.compiler.code_text import (
     constants,
     declared,
     header_word,
+    masked_load,
+    stored_halves,
     words,
 )
 from onnx2torch_mlir.engine.compiler.coded_columns import by_type
@@ -101,7 +103,7 @@ class _Tile:
 
     def __init__(self, unit: VectorUnit, bits: int, rows: int) -> None:
         self.unit, self.bits, self.rows = unit, bits, rows
-        self.floats, self.ints, self.mask = (f"vector<{unit.lanes}x{kind}>" for kind in ("f32", "i32", "i1"))
+        self.floats, self.ints = (f"vector<{unit.lanes}x{kind}>" for kind in ("f32", "i32"))
         self.cells = [(row, half) for row in range(rows) for half in range(2)]
 
     @property
@@ -160,20 +162,13 @@ class _Tile:
 
     def _loads(self) -> list[str]:
         return [
-            f"%l{row}_{half} = llvm.intr.masked.load %c{row}_{half}, %m{half}, %zero {{alignment = 4 : i32}}"
-            f" : (!llvm.ptr, {self.mask}, {self.floats}) -> {self.floats}"
-            for row, half in self.cells
+            masked_load(f"%l{row}_{half}", f"%c{row}_{half}", f"%m{half}", self.unit.lanes) for row, half in self.cells
         ]
 
     def _stores(self) -> list[str]:
-        """The sums go where they belong. Asked not to store anything, processors of AMD take hundreds of cycles."""
-        by_half: list[list[str]] = [[], []]
-        for i, (row, half) in enumerate(self.cells):
-            by_half[half].append(
-                f"llvm.intr.masked.store %all#{i + 2}, %c{row}_{half}, %m{half} {{alignment = 4 : i32}}"
-                f" : {self.floats}, {self.mask} into !llvm.ptr"
-            )
-        return [*by_half[0], "%has_second = arith.cmpi sgt, %columns, %lanes : i64", "scf.if %has_second {", *by_half[1], "}"]
+        """The sums go where they belong."""
+        sums = {cell: f"%all#{i + 2}" for i, cell in enumerate(self.cells)}
+        return stored_halves(sums, self.unit.lanes, "f32", known="%lanes")
 
     def _sums_of_block(self) -> list[str]:
         """``%n0_0`` …: of a block, the sums of products of bytes, less what a zero point takes that all columns have."""

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 
 from onnx2torch_mlir.engine.compiler import coded_words, contraction_panels
-from onnx2torch_mlir.engine.compiler.code_text import called, column_masks, declared, header_word, words
+from onnx2torch_mlir.engine.compiler.code_text import (
+    called,
+    column_masks,
+    declared,
+    header_word,
+    masked_load,
+    masked_store,
+    words,
+)
 from onnx2torch_mlir.engine.compiler.coded_words import bits_of, decoded, decoded_rest, has_table, read_record, words_of
 from onnx2torch_mlir.engine.compiler.contraction_panels import WITHOUT_TAIL
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -76,7 +84,7 @@ def _row(unit: VectorUnit, type_: int, own: bool) -> str:
     """@o2m_coded_row_T(header, a, panel, c, columns, add, k): one row times the columns of a panel."""
     lanes, bits = unit.lanes, bits_of(type_)
     per = 32 // bits
-    vector, mask = (f"vector<{lanes}x{kind}>" for kind in ("f32", "i1"))
+    vector = f"vector<{lanes}xf32>"
     four = ", ".join([vector] * 4)
     lines = [
         f"func.func private @o2m_coded_row_{type_}{_OWN[own]}(%header: !llvm.ptr, %a: !llvm.ptr, %panel: !llvm.ptr,"
@@ -90,11 +98,7 @@ def _row(unit: VectorUnit, type_: int, own: bool) -> str:
         *header_word("%block", "%header", coded_words.BLOCK),
         *header_word("%bytes", "%header", coded_words.RECORD),
         f"%start:2 = scf.if %add -> ({vector}, {vector}) {{",
-        *(
-            f"%l{half} = llvm.intr.masked.load {place}, %m{half}, %zero {{alignment = 4 : i32}}"
-            f" : (!llvm.ptr, {mask}, {vector}) -> {vector}"
-            for half, place in enumerate(("%c", "%c1"))
-        ),
+        *(masked_load(f"%l{half}", place, f"%m{half}", lanes) for half, place in enumerate(("%c", "%c1"))),
         f"scf.yield %l0, %l1 : {vector}, {vector}",
         "} else {",
         f"scf.yield %zero, %zero : {vector}, {vector}",
@@ -152,10 +156,7 @@ def _row(unit: VectorUnit, type_: int, own: bool) -> str:
         "%following = llvm.getelementptr %record[%bytes] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         f"scf.yield %y0, %y1, %following : {vector}, {vector}, !llvm.ptr",
         "}",
-        *(
-            f"llvm.intr.masked.store %all#{half}, {place}, %m{half} {{alignment = 4 : i32}} : {vector}, {mask} into !llvm.ptr"
-            for half, place in enumerate(("%c", "%c1"))
-        ),
+        *(masked_store(f"%all#{half}", place, f"%m{half}", lanes) for half, place in enumerate(("%c", "%c1"))),
     ]
     return "\n".join([*lines, "return", "}"])
 

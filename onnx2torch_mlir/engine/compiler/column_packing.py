@@ -10,6 +10,7 @@ from onnx2torch_mlir.engine.compiler.code_text import (
     called,
     constants,
     declared,
+    masked_load,
     moved_by_batch,
     product,
     turned,
@@ -164,7 +165,7 @@ def _pack(unit: VectorUnit, segments: int) -> str:
 def _run(unit: VectorUnit, step: str) -> list[str]:
     """Dense columns of one step along the sum: each panel gets its own; those of the next step are asked for."""
     lanes = unit.lanes
-    vector, mask, wide = f"vector<{lanes}xf32>", f"vector<{lanes}xi1>", f"vector<{lanes}xi64>"
+    vector, wide = f"vector<{lanes}xf32>", f"vector<{lanes}xi64>"
 
     def place(tag: str) -> list[str]:
         return [
@@ -209,8 +210,7 @@ def _run(unit: VectorUnit, step: str) -> list[str]:
             f"%o{half} = arith.subi %rest, %h{half} : i64",
             f"%x{half} = vector.broadcast %o{half} : i64 to {wide}",
             f"%m{half} = arith.cmpi slt, %lane, %x{half} : {wide}",
-            f"%v{half} = llvm.intr.masked.load %fullp{half}, %m{half}, %zero {{alignment = 4 : i32}}"
-            f" : (!llvm.ptr, {mask}, {vector}) -> {vector}",
+            masked_load(f"%v{half}", f"%fullp{half}", f"%m{half}", lanes),
             f"llvm.store %v{half}, %fullq{half} {{alignment = 4 : i64}} : {vector}, !llvm.ptr",
         ]
     return [*lines, "}"]

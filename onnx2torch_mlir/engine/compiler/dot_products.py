@@ -15,7 +15,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from onnx2torch_mlir.engine.compiler import row_tables, segment_loops, tail_text, threads
-from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, product, words
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, masked_load, product, words
 from onnx2torch_mlir.engine.compiler.contraction_blocks import call_all, own
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, PRODUCTS, segment_words
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
@@ -129,7 +129,7 @@ class _Tile:
 
     def __init__(self, unit: VectorUnit, segments: int, rows: int, columns: int) -> None:
         self.lanes, self.segments, self.rows, self.columns = unit.lanes, segments, rows, columns
-        self.vector, self.mask = f"vector<{unit.lanes}xf32>", f"vector<{unit.lanes}xi1>"
+        self.vector = f"vector<{unit.lanes}xf32>"
         self.cells = [(row, column) for row in range(rows) for column in range(columns)]
         self.lines: list[str] = []
 
@@ -187,8 +187,7 @@ class _Tile:
                 found = f"%{tag}{name}{number}"
                 self.emit(f"{found}p = llvm.getelementptr {source}[{place}] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
                 self.emit(
-                    f"{found} = llvm.intr.masked.load {found}p, %mask, %zero {{alignment = 4 : i32}}"
-                    f" : (!llvm.ptr, {self.mask}, {self.vector}) -> {self.vector}"
+                    masked_load(found, f"{found}p", "%mask", self.lanes)
                     if masked
                     else f"{found} = llvm.load {found}p {{alignment = 4 : i64}} : !llvm.ptr -> {self.vector}"
                 )

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnx2torch_mlir.engine.compiler import segment_loops
-from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, column_masks, constants, declared, words
+from onnx2torch_mlir.engine.compiler.code_text import (
+    bytes_behind,
+    column_masks,
+    constants,
+    declared,
+    masked_load,
+    masked_store,
+    words,
+)
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 8
@@ -45,7 +53,7 @@ def tile(unit: VectorUnit, segments: int, rows: int) -> str:
 class _Tile:
     def __init__(self, unit: VectorUnit, segments: int, rows: int) -> None:
         self.lanes, self.segments, self.rows = lanes_of(unit), segments, rows
-        self.vector, self.mask = f"vector<{self.lanes}xf64>", f"vector<{self.lanes}xi1>"
+        self.vector = f"vector<{self.lanes}xf64>"
         self.cells = [(row, half) for row in range(rows) for half in range(2)]
         self.lines: list[str] = []
 
@@ -67,23 +75,15 @@ class _Tile:
             self.emit(f"%c{row}_0 = llvm.getelementptr %c{row}[0] : (!llvm.ptr) -> !llvm.ptr, f64")
             self.emit(f"%c{row}_1 = llvm.getelementptr %c{row}[{self.lanes}] : (!llvm.ptr) -> !llvm.ptr, f64")
         self.emit(f"%start:{len(self.cells)} = scf.if %add -> ({kinds}) {{")
-        self.emit(
-            *(
-                f"%i{row}_{half} = llvm.intr.masked.load %c{row}_{half}, %m{half}, %zero {{alignment = 8 : i32}}"
-                f" : (!llvm.ptr, {self.mask}, {self.vector}) -> {self.vector}"
-                for row, half in self.cells
-            )
-        )
+        for row, half in self.cells:
+            self.emit(masked_load(f"%i{row}_{half}", f"%c{row}_{half}", f"%m{half}", self.lanes, "f64", _BYTES))
         self.emit(f"scf.yield {', '.join(f'%i{row}_{half}' for row, half in self.cells)} : {kinds}", "} else {")
         self.emit(f"scf.yield {', '.join(['%zero'] * len(self.cells))} : {kinds}", "}")
         start = [f"%start#{i}" for i in range(len(self.cells))]
         rows = [f"%a{row}" for row in range(self.rows)]
         sums = segment_loops.around(self.emit, last, rows, start, self.vector, self._inner)
         for (row, half), value in zip(self.cells, sums, strict=True):
-            self.emit(
-                f"llvm.intr.masked.store {value}, %c{row}_{half}, %m{half} {{alignment = 8 : i32}}"
-                f" : {self.vector}, {self.mask} into !llvm.ptr"
-            )
+            self.emit(masked_store(value, f"%c{row}_{half}", f"%m{half}", self.lanes, "f64", _BYTES))
         self.emit("return", "}")
         return "\n".join(self.lines)
 
@@ -123,7 +123,7 @@ def pack_arguments(segments: int) -> list[tuple[str, str]]:
 def pack(unit: VectorUnit, segments: int) -> str:
     """@o2m_pack_f64_S: the columns of a panel side by side, zeros beyond the last."""
     lanes = lanes_of(unit)
-    vector, mask = f"vector<{lanes}xf64>", f"vector<{lanes}xi1>"
+    vector = f"vector<{lanes}xf64>"
     lines = [
         f"func.func private @o2m_pack_f64_{segments}({declared(pack_arguments(segments))}) {{",
         *constants(none=0, one=1, bytes=_BYTES, all=2 * lanes, width=2 * lanes * _BYTES),
@@ -145,8 +145,7 @@ def pack(unit: VectorUnit, segments: int) -> str:
         lines += [
             f"%q{half} = llvm.getelementptr {source}[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f64",
             f"%u{half} = llvm.getelementptr {place}[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f64",
-            f"%v{half} = llvm.intr.masked.load %q{half}, %m{half}, %zero {{alignment = 8 : i32}}"
-            f" : (!llvm.ptr, {mask}, {vector}) -> {vector}",
+            masked_load(f"%v{half}", f"%q{half}", f"%m{half}", lanes, "f64", _BYTES),
             f"llvm.store %v{half}, %u{half} {{alignment = 8 : i64}} : {vector}, !llvm.ptr",
         ]
     lines += [

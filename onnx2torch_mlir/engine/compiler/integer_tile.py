@@ -9,7 +9,7 @@ holds them where the signed bytes are small (`VectorUnit.largest_byte`), and ano
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, column_masks
+from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, column_masks, masked_load, stored_halves
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 TYPES = "!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i1, i32, i64"
@@ -36,7 +36,7 @@ def tile_name(rows: int, *, fours: bool) -> str:
 def tile(unit: VectorUnit, rows: int, *, fours: bool) -> str:
     """The text of a tile of ``rows`` rows."""
     lanes = unit.lanes
-    sums, mask = f"vector<{lanes}xi32>", f"vector<{lanes}xi1>"
+    sums = f"vector<{lanes}xi32>"
     cells = [(row, half) for row in range(rows) for half in range(2)]
     kinds = ", ".join([sums] * len(cells))
     lines = [
@@ -64,8 +64,7 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool) -> str:
     lines.append(f"%start:{len(cells)} = scf.if %add -> ({kinds}) {{")
     for row, half in cells:
         lines += [
-            f"%i{row}_{half} = llvm.intr.masked.load %c{row}_{half}, %m{half}, %zero {{alignment = 4 : i32}}"
-            f" : (!llvm.ptr, {mask}, {sums}) -> {sums}",
+            masked_load(f"%i{row}_{half}", f"%c{row}_{half}", f"%m{half}", lanes, "i32"),
             f"%j{row}_{half} = arith.addi %i{row}_{half}, %start{half} : {sums}",
         ]
     lines += [f"scf.yield {', '.join(f'%j{row}_{half}' for row, half in cells)} : {kinds}", "} else {"]
@@ -76,22 +75,7 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool) -> str:
         f"llvm.store {value}, %c{row}_{half} {{alignment = 4 : i64}} : {sums}, !llvm.ptr"
         for (row, half), value in zip(cells, found, strict=True)
     ]
-    stores = [
-        [
-            f"llvm.intr.masked.store {value}, %c{row}_{half}, %m{half} {{alignment = 4 : i32}} : {sums}, {mask} into !llvm.ptr"
-            for (row, half), value in zip(cells, found, strict=True)
-            if half == which
-        ]
-        for which in range(2)
-    ]
-    # Asked not to store anything, processors of AMD take hundreds of cycles.
-    lines += [
-        "} else {",
-        *stores[0],
-        f"%one_vector = arith.constant {lanes} : i64",
-        "%has_second = arith.cmpi sgt, %columns, %one_vector : i64",
-        *("scf.if %has_second {", *stores[1], "}"),
-    ]
+    lines += ["} else {", *stored_halves(dict(zip(cells, found, strict=True)), lanes, "i32")]
     return "\n".join([*lines, "}", "return", "}"])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnx2torch_mlir.engine.compiler.code_text import column_masks
+from onnx2torch_mlir.engine.compiler.code_text import column_masks, masked_load, masked_store
 from onnx2torch_mlir.engine.compiler.integer_products import PANEL
 from onnx2torch_mlir.engine.compiler.integer_tile import starts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -132,11 +132,10 @@ def _result(unit: VectorUnit) -> str:
     for half in range(2):
         lines += [
             f"%v{half} = llvm.load %s{half} {{alignment = 4 : i64}} : !llvm.ptr -> {sums}",
-            f"%h{half} = llvm.intr.masked.load %c{half}, %held{half}, %zero {{alignment = 4 : i32}}"
-            f" : (!llvm.ptr, {mask}, {sums}) -> {sums}",
+            masked_load(f"%h{half}", f"%c{half}", f"%held{half}", lanes, "i32"),
             f"%x{half} = arith.addi %v{half}, %start{half} : {sums}",
             f"%y{half} = arith.addi %x{half}, %h{half} : {sums}",
-            f"llvm.intr.masked.store %y{half}, %c{half}, %m{half} {{alignment = 4 : i32}} : {sums}, {mask} into !llvm.ptr",
+            masked_store(f"%y{half}", f"%c{half}", f"%m{half}", lanes, "i32"),
         ]
     return "\n".join([*lines, "}", "return", "}"])
 

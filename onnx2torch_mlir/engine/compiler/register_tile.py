@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from onnx2torch_mlir.engine.compiler import tile_asks
-from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, column_masks
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, column_masks, masked_load, masked_store
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _UNROLLED = 4
@@ -64,7 +64,6 @@ class _Tile:
         self.unit, self.name, self.packs, self.is_first = unit, size.name, size.packs, size.is_first
         self.segments, self.rows, self.halves = size.segments, size.rows, range(size.halves)
         self.vector = f"vector<{unit.lanes}xf32>"
-        self.mask = f"vector<{unit.lanes}xi1>"
         self.lines: list[str] = []
         self.cells = [(row, half) for row in range(self.rows) for half in self.halves]
 
@@ -126,10 +125,7 @@ class _Tile:
         for row, half in self.cells:
             place = self._place(row, half, "l")
             names.append(f"%i{row}_{half}")
-            self.emit(
-                f"{names[-1]} = llvm.intr.masked.load {place}, %m{half}, %zero {{alignment = 4 : i32}}"
-                f" : (!llvm.ptr, {self.mask}, {self.vector}) -> {self.vector}"
-            )
+            self.emit(masked_load(names[-1], place, f"%m{half}", self.unit.lanes))
         self.emit(f"scf.yield {', '.join(names)} : {kinds}", "} else {")
         self.emit(f"scf.yield {', '.join(['%zero'] * len(names))} : {kinds}", "}")
         return [f"%start#{i}" for i in range(len(self.cells))]
@@ -258,8 +254,5 @@ class _Tile:
         self.emit("} else {")
         for (row, half), value in zip(self.cells, sums, strict=True):
             place = self._place(row, half, "e")
-            self.emit(
-                f"llvm.intr.masked.store {value}, {place}, %m{half} {{alignment = 4 : i32}}"
-                f" : {self.vector}, {self.mask} into !llvm.ptr"
-            )
+            self.emit(masked_store(value, place, f"%m{half}", self.unit.lanes))
         self.emit("}")

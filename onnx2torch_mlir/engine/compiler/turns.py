@@ -13,7 +13,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf
 
 from onnx2torch_mlir.engine.compiler import woven_lines
-from onnx2torch_mlir.engine.compiler.code_text import turned
+from onnx2torch_mlir.engine.compiler.code_text import masked_load, masked_store, stored_if, turned
 from onnx2torch_mlir.engine.compiler.dense_copies import Copy, index_of, match, moved, word_of
 from onnx2torch_mlir.engine.compiler.extents import index
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
@@ -176,18 +176,12 @@ def _square(width: int) -> str:
     for i in numbers:
         lines += [
             f"%rm{i} = arith.select %cis{i}, %rmask, %none : {mask}",
-            f"%u{i} = llvm.intr.masked.load %f{i}, %rm{i}, %zero {{alignment = {width} : i32}}"
-            f" : (!llvm.ptr, {mask}, {vector}) -> {vector}",
+            masked_load(f"%u{i}", f"%f{i}", f"%rm{i}", lanes, element, width),
         ]
     turns, names = turned("x", [f"%u{i}" for i in numbers], lanes, element, width)
     lines += turns
-    # Asked not to store anything, processors of AMD take hundreds of cycles.
     for i in numbers:
-        lines += [
-            f"scf.if %ris{i} {{",
-            f"llvm.intr.masked.store {names[i]}, %t{i}, %cmask {{alignment = {width} : i32}} : {vector}, {mask} into !llvm.ptr",
-            "}",
-        ]
+        lines += stored_if(f"%ris{i}", masked_store(names[i], f"%t{i}", "%cmask", lanes, element, width))
     return "\n".join([*lines, "}", "return", "}"])
 
 

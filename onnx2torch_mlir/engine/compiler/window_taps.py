@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnx2torch_mlir.engine.compiler.code_text import masked_load
 from onnx2torch_mlir.engine.compiler.window_code import Code
 
 _MOST_STEPS = 32
@@ -248,8 +249,7 @@ def load(name: str, place: str, lanes: int, scalar: str, size: int, mask: str | 
     zero = "0.0" if scalar.startswith("f") else "0"
     return [
         f"{name}_z = arith.constant dense<{zero}> : {vector}",
-        f"{name} = llvm.intr.masked.load {place}, {mask}, {name}_z {{alignment = {size} : i32}}"
-        f" : (!llvm.ptr, vector<{lanes}xi1>, {vector}) -> {vector}",
+        masked_load(name, place, mask, lanes, scalar, size, off=f"{name}_z"),
     ]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from onnx2torch_mlir.engine.compiler import threads
-from onnx2torch_mlir.engine.compiler.code_text import asked, bytes_behind, declared, product, words
+from onnx2torch_mlir.engine.compiler.code_text import asked, bytes_behind, declared, masked_store, product, words
 from onnx2torch_mlir.engine.compiler.window_code import Code
 from onnx2torch_mlir.engine.compiler.window_taps import Body, Taps, load, spread
 
@@ -204,13 +204,9 @@ class Window:
         return f"vector<{self.lanes}x{scalar}>"
 
     def _store(self, value: str, place: str, scalar: str, mask: str | None) -> str:
-        vector, size = self._vector(scalar), self.bytes
         if mask is None:
-            return f"llvm.store {value}, {place} {{alignment = {size} : i64}} : {vector}, !llvm.ptr"
-        return (
-            f"llvm.intr.masked.store {value}, {place}, {mask} {{alignment = {size} : i32}}"
-            f" : {vector}, vector<{self.lanes}xi1> into !llvm.ptr"
-        )
+            return f"llvm.store {value}, {place} {{alignment = {self.bytes} : i64}} : {self._vector(scalar)}, !llvm.ptr"
+        return masked_store(value, place, mask, self.lanes, scalar, self.bytes)
 
     def _channels(self, places: int, tag: str, channel: str, mask: str | None) -> list[str]:
         """One vector of channels of all places."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
-from onnx2torch_mlir.engine.compiler.code_text import bytes_behind
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, masked_store, stored_if
 from onnx2torch_mlir.engine.compiler.dense_copies import Copy, index_of, moved, word_of
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
 from onnx2torch_mlir.engine.compiler.parallel_loops import TURN, parallel
@@ -116,13 +116,9 @@ class Weave:
             if not masked:
                 found.append(f"llvm.store {name}, %t{i} {{alignment = {width} : i64}} : {vector}, !llvm.ptr")
                 continue
-            # Asked not to store anything, processors of AMD take hundreds of cycles.
             found += [
                 f"%is{i} = arith.cmpi sgt, %left_{target}{i}, %none : i64",
-                f"scf.if %is{i} {{",
-                f"llvm.intr.masked.store {name}, %t{i}, %mask_{target}{i} {{alignment = {width} : i32}}"
-                f" : {vector}, vector<{lanes}xi1> into !llvm.ptr",
-                "}",
+                *stored_if(f"%is{i}", masked_store(name, f"%t{i}", f"%mask_{target}{i}", lanes, scalar, width)),
             ]
         return found
 
