@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, builtin, func, llvm
+from torch_mlir.dialects import builtin, func, llvm
 
 from onnx2torch_mlir.engine.compiler.flatten import value_of
-from onnx2torch_mlir.engine.compiler.walks import bytes_on, pointer
+from onnx2torch_mlir.engine.compiler.walks import bytes_on, index_of, pointer, word, word_of
 
 _WORD_BYTES = 8
 
@@ -20,7 +20,7 @@ def stored(values: Sequence[ir.Value]) -> ir.Value:
     words: ir.Value = llvm.AllocaOp(pointer(), size, byte, alignment=_WORD_BYTES).result
     for number, value in enumerate(values):
         if isinstance(value.type, ir.IndexType):
-            value = arith.IndexCastOp(word(), value).result
+            value = word_of(value)
         llvm.StoreOp(value, bytes_on(words, _WORD_BYTES * number))
     return words
 
@@ -31,13 +31,8 @@ def loaded(words: ir.Value, types: Sequence[ir.Type]) -> list[ir.Value]:
     for number, type_ in enumerate(types):
         is_index = isinstance(type_, ir.IndexType)
         value = llvm.LoadOp(word() if is_index else type_, bytes_on(words, _WORD_BYTES * number)).result
-        values.append(arith.IndexCastOp(type_, value).result if is_index else value)
+        values.append(index_of(value) if is_index else value)
     return values
-
-
-def word() -> ir.Type:
-    """``i64``."""
-    return ir.IntegerType.get_signless(64)
 
 
 def pointer_to(function: str, types: Sequence[ir.Type]) -> ir.Value:

@@ -24,7 +24,7 @@ from onnx2torch_mlir.engine.compiler.row_code import Writer, row_of, settle
 from onnx2torch_mlir.engine.compiler.scalar_code import Scalar, constant, emit
 from onnx2torch_mlir.engine.compiler.tile_rows import even_parts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
-from onnx2torch_mlir.engine.compiler.walks import bytes_on
+from onnx2torch_mlir.engine.compiler.walks import bytes_on, index_of, word_of
 
 _BYTES = 4
 _HELD = 256 << 10
@@ -243,9 +243,8 @@ def _number(value: int) -> Scalar:
 
 
 def _word(value: ir.Value) -> Scalar:
-    return Scalar(arith.IndexCastOp(ir.IntegerType.get_signless(64), value).result)
+    return Scalar(word_of(value))
 
 
 def _index(value: Scalar) -> ir.Value:
-    cast: ir.Value = arith.IndexCastOp(ir.IndexType.get(), value.value).result
-    return cast
+    return index_of(value.value)

@@ -16,7 +16,7 @@ from torch_mlir.dialects import arith, memref
 
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted, loop_lengths, size_of
 from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, extents, iterators
-from onnx2torch_mlir.engine.compiler.walks import is_memref, named
+from onnx2torch_mlir.engine.compiler.walks import i64, is_memref, named, word, word_of
 
 _LONG = 16
 _SHORT = 64
@@ -54,10 +54,9 @@ class Product:
 
     def emitted(self) -> ir.Value:
         """It as an i64, at the insertion point."""
-        number = ir.IntegerType.get_signless(64)
-        value: ir.Value = arith.ConstantOp(number, ir.IntegerAttr.get(number, self.number)).result
+        value: ir.Value = arith.ConstantOp(word(), i64(self.number)).result
         for factor in self.open if self.number else ():
-            value = arith.MulIOp(value, arith.IndexCastOp(number, _emitted(factor)).result).result
+            value = arith.MulIOp(value, word_of(_emitted(factor))).result
         return value
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, llvm
+from torch_mlir.dialects import llvm
 
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
 from onnx2torch_mlir.engine.compiler.dim_orders import reassociation
@@ -18,7 +18,7 @@ from onnx2torch_mlir.engine.compiler.kernels import distinct
 from onnx2torch_mlir.engine.compiler.likeness import captured
 from onnx2torch_mlir.engine.compiler.loop_order import Access, iterators
 from onnx2torch_mlir.engine.compiler.row_parts import groups_of, is_part
-from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, named, pointer, root_of, touches_memory, users
+from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, named, pointer, root_of, touches_memory, users, word_of
 
 _RESHAPES = ("memref.collapse_shape", "memref.expand_shape")
 
@@ -101,7 +101,7 @@ def leave_out(found: Found) -> None:
     found.nest.erase()
     buffer = found.buffer
     with ir.InsertionPoint(buffer), buffer.location:
-        sizes = [arith.IndexCastOp(ir.IntegerType.get_signless(64), size).result for size in buffer.operands]
+        sizes = [word_of(size) for size in buffer.operands]
         shadow = assemble(ir.MemRefType(buffer.results[0].type), [llvm.ZeroOp(pointer()).result, *sizes])
     for use in list(buffer.results[0].uses):
         if use.owner.operation.name == "memref.dealloc":

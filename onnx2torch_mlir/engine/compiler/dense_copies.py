@@ -57,18 +57,6 @@ def match(generic: ir.Operation) -> Copy | None:
     return Copy(generic, operands, [dim for dim in dims if dim not in (*across, *along)], across[0], along[0], width)
 
 
-def index_of(word: ir.Value) -> ir.Value:
-    """A word as an index, at the insertion point."""
-    value: ir.Value = arith.IndexCastOp(ir.IndexType.get(), word).result
-    return value
-
-
-def word_of(value: ir.Value) -> ir.Value:
-    """An index as a word, at the insertion point."""
-    word: ir.Value = arith.IndexCastOp(ir.IntegerType.get_signless(64), value).result
-    return word
-
-
 def moved(place: ir.Value, turns: list[ir.Value], steps: list[ir.Value]) -> ir.Value:
     """A pointer so many steps on; steps are in bytes."""
     for turn, step in zip(turns, steps, strict=False):

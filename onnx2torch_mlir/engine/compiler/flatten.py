@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from torch_mlir import ir
 from torch_mlir.dialects import arith, builtin, llvm, memref
 
-from onnx2torch_mlir.engine.compiler.walks import i64, pointer
+from onnx2torch_mlir.engine.compiler.walks import i64, pointer, word, word_of
 
 Known: TypeAlias = int | Any  # ir.Value
 """A number, or a value of type i64."""
@@ -29,17 +29,17 @@ def without_offset(type_: ir.MemRefType) -> ir.MemRefType:
 def parts(value: ir.Value, type_: ir.MemRefType) -> list[ir.Value]:
     """A pointer to a memref's first element (!llvm.ptr), then the sizes and strides (i64) left open by ``type_``."""
     _, offset = ir.MemRefType(value.type).get_strides_and_offset()
-    address = _word(memref.ExtractAlignedPointerAsIndexOp(value).result)
+    address = word_of(memref.ExtractAlignedPointerAsIndexOp(value).result)
     metadata = None
     if offset != 0 or dynamic_strides(type_):
         metadata = memref.ExtractStridedMetadataOp(value).results
     if offset != 0 and metadata is not None:
-        size = arith.ConstantOp(_number(), i64(element_bytes(type_.element_type))).result
-        address = arith.AddIOp(address, arith.MulIOp(_word(metadata[1]), size).result).result
+        size = arith.ConstantOp(word(), i64(element_bytes(type_.element_type))).result
+        address = arith.AddIOp(address, arith.MulIOp(word_of(metadata[1]), size).result).result
     found = [llvm.IntToPtrOp(pointer(), address).result]
     found += [value_of(size_word(value, axis)) for axis in range(type_.rank) if type_.is_dynamic_dim(axis)]
     if metadata is not None:
-        found += [_word(metadata[2 + type_.rank + axis]) for axis in dynamic_strides(type_)]
+        found += [word_of(metadata[2 + type_.rank + axis]) for axis in dynamic_strides(type_)]
     return found
 
 
@@ -82,7 +82,7 @@ def size_word(value: ir.Value, axis: int) -> Known:
     if not type_.is_dynamic_dim(axis):
         return int(type_.shape[axis])
     index = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), axis)).result
-    return _word(memref.DimOp(value, index).result)
+    return word_of(memref.DimOp(value, index).result)
 
 
 def element_bytes(type_: ir.Type) -> int:
@@ -105,17 +105,9 @@ def dynamic_strides(type_: ir.MemRefType) -> list[int]:
     return [axis for axis, stride in enumerate(type_.get_strides_and_offset()[0]) if stride == dynamic]
 
 
-def _number() -> ir.Type:
-    return ir.IntegerType.get_signless(64)
-
-
-def _word(index: ir.Value) -> ir.Value:
-    return arith.IndexCastOp(_number(), index).result
-
-
 def value_of(known: Known) -> ir.Value:
     """A value of type i64, at the insertion point."""
-    return arith.ConstantOp(_number(), i64(known)).result if isinstance(known, int) else known
+    return arith.ConstantOp(word(), i64(known)).result if isinstance(known, int) else known
 
 
 def times(one: Known, other: Known) -> Known:

@@ -9,9 +9,9 @@ it. What is left at the end of the call and is not a result, the entry frees (ru
 from __future__ import annotations
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, memref
+from torch_mlir.dialects import func, memref
 
-from onnx2torch_mlir.engine.compiler.walks import ancestor_in, block_of, functions, is_memref, nested
+from onnx2torch_mlir.engine.compiler.walks import ancestor_in, block_of, functions, is_memref, nested, word_of
 
 _LOOPS = ("scf.for", "scf.while")
 _YIELDS = ("scf.yield", "scf.condition")
@@ -77,7 +77,6 @@ def _release_each_turn(loop: ir.Operation, context: ir.Value) -> None:
         with ir.InsertionPoint(end), loop.location:
             for value in end.operands:
                 if is_memref(value.type):
-                    address = memref.ExtractAlignedPointerAsIndexOp(value).result
-                    address = arith.IndexCastOp(number, address).result
+                    address = word_of(memref.ExtractAlignedPointerAsIndexOp(value).result)
                     func.CallOp([], ir.FlatSymbolRefAttr.get("o2m_keep"), [context, mark, address])
             func.CallOp([], ir.FlatSymbolRefAttr.get("o2m_release"), [context, mark])

@@ -10,7 +10,7 @@ from torch_mlir.dialects import arith, memref, scf
 
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes, parts, without_offset
 from onnx2torch_mlir.engine.compiler.loop_order import Access, coefficient
-from onnx2torch_mlir.engine.compiler.walks import constant_of, i64, is_memref, root_of, users
+from onnx2torch_mlir.engine.compiler.walks import constant_of, i64, is_memref, root_of, users, word_of
 
 
 class Measured(Protocol):
@@ -49,7 +49,7 @@ class Sizes:
         """The number of turns of loop ``dim``."""
         fixed = self.match.fixed_length(dim)
         operand, axis = self.match.length(dim)
-        return self.number(fixed) if fixed is not None else self._word(self._sizes(operand)[2 + axis])
+        return self.number(fixed) if fixed is not None else word_of(self._sizes(operand)[2 + axis])
 
     def count_of(self, dims: list[int]) -> ir.Value:
         """The product of the counts."""
@@ -73,7 +73,7 @@ class Sizes:
             if stride is not None:
                 fixed += factor * stride
                 continue
-            term = self._word(self._sizes(operand)[2 + rank + axis])
+            term = word_of(self._sizes(operand)[2 + rank + axis])
             term = arith.MulIOp(term, self.number(factor)).result if factor != 1 else term
             total = term if total is None else arith.AddIOp(total, term).result
         if total is None:
@@ -86,10 +86,6 @@ class Sizes:
         if operand not in self.metadata:
             self.metadata[operand] = memref.ExtractStridedMetadataOp(self.match.generic.operands[operand]).results
         return self.metadata[operand]
-
-    @staticmethod
-    def _word(index: ir.Value) -> ir.Value:
-        return arith.IndexCastOp(ir.IntegerType.get_signless(64), index).result
 
 
 def address(value: ir.Value) -> ir.Value:

@@ -18,11 +18,14 @@ from onnx2torch_mlir.engine.compiler.walks import (
     constant_of,
     function_around,
     functions,
+    index_of,
     made_by,
     named,
     nested,
     pointer,
     symbol,
+    word,
+    word_of,
 )
 
 SERIAL = "o2m.serial"
@@ -47,8 +50,8 @@ DECLARATIONS = f"func.func private @{_WORKER}() -> index"
 def thread_count(inside: ir.Operation) -> ir.Value:
     """How many threads a call of @main, which holds ``inside``, may use, at the insertion point: an index."""
     context = function_around(inside).regions[0].blocks[0].arguments[0]
-    count = func.CallOp([_i64()], ir.FlatSymbolRefAttr.get("o2m_threads"), [context]).results[0]
-    return _cast(count, ir.IndexType.get())
+    count = func.CallOp([word()], ir.FlatSymbolRefAttr.get("o2m_threads"), [context]).results[0]
+    return index_of(count)
 
 
 def worker() -> ir.Value:
@@ -145,24 +148,24 @@ def _split(module: ir.Module, kernel: ir.Operation, loop: ir.Operation) -> None:
             turns = _product(_copied(bound, known) for bound in bounds[:outer])
             work = _product([_work(body, known), *(_copied(bound, known) for bound in bounds[outer:])])
             *given, context = entry.arguments
-            task = pointer_to(threads.task_name(part), [pointer(), *[_i64()] * 3])
+            task = pointer_to(threads.task_name(part), [pointer(), *[word()] * 3])
             no = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(False)).result
-            job = [context, _cast(turns, _i64()), _cast(work, _i64()), no, task, stored(given)]
+            job = [context, word_of(turns), word_of(work), no, task, stored(given)]
             func.CallOp([], ir.FlatSymbolRefAttr.get(threads.ON_ALL), job)
             func.ReturnOp([])
         _write_task(module, part, types)
         kernel.attributes["sym_name"] = ir.StringAttr.get(part)
-        kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([*types, *[_i64()] * 3], []))
-        begin, end, number = (block.add_argument(_i64(), ir.Location.unknown()) for _ in range(3))
+        kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([*types, *[word()] * 3], []))
+        begin, end, number = (block.add_argument(word(), ir.Location.unknown()) for _ in range(3))
     with ir.InsertionPoint(loop), loop.location:
-        _write_range(loop, bounds, outer, _cast(begin, ir.IndexType.get()), _cast(end, ir.IndexType.get()))
+        _write_range(loop, bounds, outer, index_of(begin), index_of(end))
     with ir.Location.unknown():
-        _name_worker(kernel, lambda: _cast(number, ir.IndexType.get()))
+        _name_worker(kernel, lambda: index_of(number))
 
 
 def _write_task(module: ir.Module, part: str, types: list[ir.Type]) -> None:
     """The function that calls ``part``, which takes ``types`` and a range, with the values that words hold."""
-    range_ = [_i64()] * 3
+    range_ = [word()] * 3
     task = func.FuncOp(
         threads.task_name(part), ([pointer(), *range_], []), visibility="private", ip=ir.InsertionPoint(module.body)
     )
@@ -303,12 +306,3 @@ def _product(factors: Iterable[ir.Value]) -> ir.Value:
     for factor in others:
         first = arith.MulIOp(first, factor).result
     return first
-
-
-def _i64() -> ir.Type:
-    return ir.IntegerType.get_signless(64)
-
-
-def _cast(value: ir.Value, type_: ir.Type) -> ir.Value:
-    cast: ir.Value = arith.IndexCastOp(type_, value).result
-    return cast

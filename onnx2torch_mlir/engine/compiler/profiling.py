@@ -16,7 +16,7 @@ from torch_mlir.dialects import arith, func
 
 from onnx2torch_mlir.engine.compiler.extents import emitted, size_of
 from onnx2torch_mlir.engine.compiler.loop_order import iterators
-from onnx2torch_mlir.engine.compiler.walks import append, function_around, functions, i64, nested, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, function_around, functions, i64, nested, symbol, word_of
 from onnx2torch_mlir.engine.layout import PROFILE, PROFILE_EVENT, PROFILE_HEADER, PROFILE_SITE
 
 _MARK = "o2m.mark"
@@ -252,7 +252,7 @@ def _product(fixed: int, sizes: list[tuple[ir.Value, int]]) -> ir.Value:
             fixed *= type_.get_dim_size(axis)
     total = _number(fixed)
     for value, axis in varying:
-        size = arith.IndexCastOp(ir.IntegerType.get_signless(64), emitted(size_of(value, axis))).result
+        size = word_of(emitted(size_of(value, axis)))
         total = arith.MulIOp(total, size).result
     return total
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from torch_mlir import ir
 from torch_mlir.dialects import func, llvm
 
-from onnx2torch_mlir.engine.compiler.argument_words import loaded, pointer_to, stored, word
+from onnx2torch_mlir.engine.compiler.argument_words import loaded, pointer_to, stored
 from onnx2torch_mlir.engine.compiler.contraction_tails import Found, spread_of
 from onnx2torch_mlir.engine.compiler.flatten import Known, parts, size_word, sizes_and_strides, times, value_of, without_offset
 from onnx2torch_mlir.engine.compiler.kernels import is_constant
@@ -17,7 +17,7 @@ from onnx2torch_mlir.engine.compiler.likeness import likeness, made_alike
 from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.row_parts import axis_along
 from onnx2torch_mlir.engine.compiler.tail_code import write_body
-from onnx2torch_mlir.engine.compiler.walks import is_memref, pointer
+from onnx2torch_mlir.engine.compiler.walks import is_memref, pointer, word
 
 PREFIX = "o2m_tail_"
 """How the names of tails' functions begin."""

@@ -18,7 +18,7 @@ from onnx2torch_mlir.engine.compiler.likeness import captured
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp
 from onnx2torch_mlir.engine.compiler.row_lanes import Values, Vectors, is_by_lanes, is_dense, vectors_at_once
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import bytes_on, copied, i64, is_memref
+from onnx2torch_mlir.engine.compiler.walks import bytes_on, copied, i64, index_of, is_memref
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _rows(
     asked: list[bool],
 ) -> None:
     """The loop over ``count`` rows of so many columns; the next rows are ``asked`` for, where the width is known."""
-    rows = arith.IndexCastOp(ir.IndexType.get(), count).result
+    rows = index_of(count)
     zero, one = (arith.ConstantOp(ir.IndexType.get(), i).result for i in (0, 1))
     width = columns if isinstance(columns, int) else ir.ShapedType.get_dynamic_size()
     sizes = [] if isinstance(columns, int) else [columns]
@@ -223,7 +223,7 @@ def _on_vectors(
         lanes.store(result, operands[-1], [column])
 
     if not isinstance(count, int):
-        bounds = (index(0), arith.IndexCastOp(ir.IndexType.get(), count).result, index(unit.lanes))
+        bounds = (index(0), index_of(count), index(unit.lanes))
         loop = scf.ForOp(*bounds)
         with ir.InsertionPoint(loop.body):
             left = arith.SubIOp(bounds[1], loop.induction_variable).result

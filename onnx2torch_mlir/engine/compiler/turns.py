@@ -14,12 +14,12 @@ from torch_mlir.dialects import arith, func, scf
 
 from onnx2torch_mlir.engine.compiler import woven_lines
 from onnx2torch_mlir.engine.compiler.code_text import masked_load, masked_store, stored_if, turned
-from onnx2torch_mlir.engine.compiler.dense_copies import Copy, index_of, match, moved, word_of
+from onnx2torch_mlir.engine.compiler.dense_copies import Copy, match, moved
 from onnx2torch_mlir.engine.compiler.extents import index
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
 from onnx2torch_mlir.engine.compiler.parallel_loops import TURN, parallel
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import append, functions, named, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, functions, index_of, named, symbol, word_of
 
 _MOST_ROWS = 16
 """Of a square, so that it stays in registers."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from onnx2torch_mlir.engine.compiler.walks import constant_of
+from onnx2torch_mlir.engine.compiler.walks import constant_of, word_of
 
 
 def says(operation: ir.Operation) -> ir.Value:
@@ -21,5 +21,5 @@ def says(operation: ir.Operation) -> ir.Value:
         parent = parent.parent.operation
     if parent.name != "scf.for" or constant_of(parent.operands[2]) != 1:
         return arith.ConstantOp(flag, ir.BoolAttr.get(False)).result
-    turn = arith.IndexCastOp(ir.IntegerType.get_signless(64), parent.regions[0].blocks[0].arguments[0]).result
+    turn = word_of(parent.regions[0].blocks[0].arguments[0])
     return arith.TruncIOp(flag, turn).result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from torch_mlir import ir
-from torch_mlir.dialects import llvm
+from torch_mlir.dialects import arith, llvm
 
 _VIEWS = (
     "memref.subview",
@@ -214,6 +214,23 @@ def pointer() -> ir.Type:
     return ir.Type.parse("!llvm.ptr")
 
 
+def word() -> ir.Type:
+    """``i64``."""
+    return ir.IntegerType.get_signless(64)
+
+
+def word_of(index: ir.Value) -> ir.Value:
+    """An index as a word, at the insertion point."""
+    value: ir.Value = arith.IndexCastOp(word(), index).result
+    return value
+
+
+def index_of(word_: ir.Value) -> ir.Value:
+    """A word as an index, at the insertion point."""
+    value: ir.Value = arith.IndexCastOp(ir.IndexType.get(), word_).result
+    return value
+
+
 def bytes_on(place: ir.Value, far: ir.Value | int) -> ir.Value:
     """The pointer so many bytes behind ``place``, at the insertion point."""
     known = isinstance(far, int)
@@ -226,4 +243,4 @@ def bytes_on(place: ir.Value, far: ir.Value | int) -> ir.Value:
 
 def i64(value: int) -> ir.IntegerAttr:
     """A number of type i64."""
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+    return ir.IntegerAttr.get(word(), value)

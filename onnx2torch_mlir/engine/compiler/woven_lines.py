@@ -11,10 +11,11 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, masked_store, stored_if
-from onnx2torch_mlir.engine.compiler.dense_copies import Copy, index_of, moved, word_of
+from onnx2torch_mlir.engine.compiler.dense_copies import Copy, moved
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address
 from onnx2torch_mlir.engine.compiler.parallel_loops import TURN, parallel
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
+from onnx2torch_mlir.engine.compiler.walks import index_of, word_of
 from onnx2torch_mlir.engine.compiler.window_taps import load
 
 _MOST_LINES = 7
