@@ -39,13 +39,12 @@ def _goes_on(link: ir.Operation) -> bool:
 
 def _chain(last: ir.Operation) -> list[ir.Operation]:
     """The links that end with ``last``, the first one first; none, if they do not begin with an empty tensor."""
-    links = [last] if _is_dense(last) else []
-    while links:
-        before = made_by(links[-1].operands[1], _LINK)
-        if before is None or before.block != last.block or not _goes_on(before) or not _is_dense(before):
-            break
+    links = [last]
+    while (before := made_by(links[-1].operands[1], _LINK)) is not None and _goes_on(before):
         links.append(before)
-    return links[::-1] if links and made_by(links[-1].operands[1], "tensor.empty") is not None else []
+    # Of all but the first, `_goes_on` has seen that they are dense.
+    begins = _is_dense(links[-1]) and made_by(links[-1].operands[1], "tensor.empty") is not None
+    return links[::-1] if begins else []
 
 
 def _is_dense(link: ir.Operation) -> bool:
