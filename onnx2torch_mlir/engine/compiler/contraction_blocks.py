@@ -20,6 +20,7 @@ from onnx2torch_mlir.engine.compiler.contraction_kinds import (
     BLOCK_ROWS,
     COLUMNS_THAT_STAY,
     FLAT_BLOCK_ROWS,
+    HALF_OF_COLUMNS,
     Kind,
     segment_words,
 )
@@ -109,7 +110,7 @@ class Blocks:
             "%are_high = arith.cmpi sgt, %ms, %one_tile : i64",
             "%pay = arith.andi %are_long, %are_high : i1",
             "%halved = arith.andi %are_few, %pay : i1",
-            f"%half_of_columns = arith.constant {BLOCK_COLUMNS // 2} : i64",
+            f"%half_of_columns = arith.constant {HALF_OF_COLUMNS} : i64",
             "%block_columns = arith.select %halved, %half_of_columns, %most_columns : i64",
             "%panels_in = arith.divui %block_columns, %width : i64",
             "%wide = arith.ceildivsi %n, %block_columns : i64",
@@ -235,8 +236,7 @@ class Blocks:
         if not self.sources:
             return []
         return [
-            f"%bytes = arith.constant {_BYTES} : i64",
-            "%dense = arith.cmpi eq, %nb, %bytes : i64",
+            *_are_dense("%dense", "%bytes"),
             f"%can_pack = arith.constant {'true' if self.packing else 'false'}",
             "%m = arith.minsi %ms, %block_rows : i64",
             *tile_rows.first_is_full(self.unit),
@@ -260,8 +260,7 @@ class Blocks:
                 "%to_pack = arith.maxsi %panels, %rest_from : i64",
             ]
         return [
-            f"%bytes_dense = arith.constant {_BYTES} : i64",
-            "%is_dense = arith.cmpi eq, %nb, %bytes_dense : i64",
+            *_are_dense("%is_dense", "%bytes_dense"),
             f"%block_of_rows = arith.constant {BLOCK_ROWS} : i64",
             "%few_rows = arith.cmpi sle, %ms, %block_of_rows : i64",
             "%packing_costs = arith.ori %by_rows, %few_rows : i1",
@@ -285,6 +284,11 @@ class Blocks:
             "%at_once = arith.maxsi %few, %one : i64",
             "%room_of_one = arith.muli %block_of_columns, %at_once : i64",
         ]
+
+
+def _are_dense(name: str, size: str) -> list[str]:
+    """``name``: whether columns lie side by side, a number's ``size`` apart."""
+    return [f"{size} = arith.constant {_BYTES} : i64", f"{name} = arith.cmpi eq, %nb, {size} : i64"]
 
 
 def call_range(name: str, arguments: list[tuple[str, str]], moved: dict[str, str], items: str) -> str:

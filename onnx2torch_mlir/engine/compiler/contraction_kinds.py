@@ -11,6 +11,8 @@ from dataclasses import dataclass
 BLOCK_ROWS = 96
 BLOCK_COLUMNS = 64
 """Of blocks, which threads share; their sums have to stay in the first-level cache."""
+HALF_OF_COLUMNS = BLOCK_COLUMNS // 2
+"""Of blocks that are halved, for there are few of them."""
 FLAT_BLOCK_ROWS = 24
 """Of blocks along rows: so few that the result is written in about the order in which it lies in memory."""
 COLUMNS_THAT_STAY = 512 << 10

@@ -21,8 +21,6 @@ _PLACE = ("row", "column", "across")
 SOURCE = [("%fresh", "i1"), ("%in_place", "i1"), ("%source", "!llvm.ptr"), ("%apart", "i64")]
 """Whether these rows are the first to meet columns that were not packed before; whether all rows read them where they lie, else
 the first tile packs them; where they lie, and how many bytes apart they do so from one step along the sum to the next."""
-BY_STEP = [("%by_step", "i64")]
-"""How many bytes apart columns are, packed or where they lie, from one step to the next."""
 NOTHING = ["%no = arith.constant false", "%no_tail = llvm.mlir.zero : !llvm.ptr"]
 """The values that stand for what there is not."""
 PACKED = {"%fresh": "%no", "%in_place": "%no", "%source": "%no_tail", "%apart": "%none"}
@@ -59,10 +57,11 @@ def _sizes(segments: int) -> list[str]:
 def _arguments(what: str, segments: int) -> list[tuple[str, str]]:
     """What "tiles" and "panel" take, of the columns of one panel, and "panels", of ``n``: names and types.
 
-    ``row`` and ``column`` are the first of the sums for a tail, ``across`` all columns of the result; ``last`` says whether a
-    tail follows because the sums of a panel are whole after this call.
+    ``by_step`` says how many bytes apart columns are, packed or where they lie, from one step to the next. ``row`` and
+    ``column`` are the first of the sums for a tail, ``across`` all columns of the result; ``last`` says whether a tail follows
+    because the sums of a panel are whole after this call.
     """
-    columns, last = ("%n", []) if what == "panels" else ("%columns", [*BY_STEP, ("%last", "i1")])
+    columns, last = ("%n", []) if what == "panels" else ("%columns", [("%by_step", "i64"), ("%last", "i1")])
     pointers = [("%a", "!llvm.ptr"), ("%table", "!llvm.ptr"), ("%m", "i64"), ("%b", "!llvm.ptr")]
     head = [*pointers, (columns, "i64"), ("%c", "!llvm.ptr"), ("%add", "i1")]
     return [*head, *words(_sizes(segments)), *SOURCE, *last, *words(_PLACE), *tail_text.ARGUMENTS]

@@ -29,7 +29,7 @@ from onnx2torch_mlir.engine.compiler import (
     winograd,
 )
 from onnx2torch_mlir.engine.compiler.arguments import Weights
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, FEW_ROWS, Kind
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, FEW_ROWS, HALF_OF_COLUMNS, Kind
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
 from onnx2torch_mlir.engine.compiler.dot_products import DotKind
@@ -275,7 +275,7 @@ def _widths(found: Contraction, *, codes: bool) -> list[int]:
     """Numbers of columns that the tail meets most often."""
     unit = of_host()
     if codes:
-        return [BLOCK_COLUMNS, BLOCK_COLUMNS // 2]
+        return [BLOCK_COLUMNS, HALF_OF_COLUMNS]
     count = found.fixed_length(found.column) if found.column is not None else None
     return [unit.columns, *([unit.lanes] if count is not None and count % unit.columns == unit.lanes else [])]
 
