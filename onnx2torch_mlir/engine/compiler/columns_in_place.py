@@ -12,16 +12,14 @@ from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 def first_tiles(unit: VectorUnit, found: Contraction, rows: int | None, packed_bytes: int | None) -> set[TileSize]:
     """The tiles for the first rows that meet columns which are not packed before, for so many rows and bytes of packed columns,
     where these are known; see `Blocks.columns` (contraction_blocks.py)."""
-    if not _may_be_dense(found):
-        return set()
-    first = None if rows is None else max(tile_rows.parts_of_rows(rows, packed_bytes), default=0)
-    if packed_bytes is not None and packed_bytes <= COLUMNS_THAT_STAY:
-        return set()
-    if first is not None and unit.rows not in tile_rows.heights(unit, first):
+    if not _may_be_dense(found) or (packed_bytes is not None and packed_bytes <= COLUMNS_THAT_STAY):
         return set()
     packing, asking = contraction_panels.packing_tile(unit), contraction_panels.asking_tile(unit)
     if rows is None:
         return {packing, asking}
+    first = max(tile_rows.parts_of_rows(rows, packed_bytes), default=0)
+    if unit.rows not in tile_rows.heights(unit, first):
+        return set()
     return {asking if rows <= BLOCK_ROWS else packing}
 
 
