@@ -43,7 +43,7 @@ def described(spec: TensorSpec, dim_names: Mapping[str, str]) -> TensorInfo:
 
 
 class Context:
-    """The memory of one call at a time (see compiler/runtime.py): the next call finds its buffers again.
+    """The memory of one call at a time (see compiler/call_memory.py): the next call finds its buffers again.
 
     ``packed`` are the words of the arguments, of which the inputs' come first, and ``results`` those of the results; the
     pointers of packed weights follow where the results go.

@@ -2,7 +2,7 @@
 
 Two may share bytes if one is dead before the other is made. The largest are placed first, each as low as those allow that live
 at the same time (greedy by size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). Buffers
-of sizes that only the run tells, those inside of loops and results of the program stay blocks of their own (runtime.py).
+of sizes that only the run tells, those inside of loops and results of the program stay blocks of their own (call_memory.py).
 """
 
 from __future__ import annotations

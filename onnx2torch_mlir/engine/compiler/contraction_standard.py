@@ -6,13 +6,13 @@ Of the texts that contraction_driver.py and column_packing.py make, those that d
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import (
+    call_memory,
     column_packing,
     contraction_driver,
     contraction_panels,
     contraction_rows,
     register_tile,
     row_tables,
-    runtime,
     threads,
     winograd_code,
 )
@@ -21,7 +21,7 @@ from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
-DECLARED = "\n".join([threads.SIGNATURES, runtime.SIGNATURES, contraction_panels.signature("tiles", 2)])
+DECLARED = "\n".join([threads.SIGNATURES, call_memory.SIGNATURES, contraction_panels.signature("tiles", 2)])
 """What they call besides each other."""
 
 

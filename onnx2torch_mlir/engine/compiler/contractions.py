@@ -15,6 +15,7 @@ from torch_mlir.dialects import arith, func
 from onnx2torch_mlir.engine.compiler import (
     attention,
     attention_code,
+    call_memory,
     coded_columns,
     column_packing,
     columns_in_place,
@@ -22,7 +23,6 @@ from onnx2torch_mlir.engine.compiler import (
     contraction_tails,
     dot_products,
     double_products,
-    runtime,
     tail_calls,
     threads,
     walking_back,
@@ -134,7 +134,7 @@ def _append(module: ir.Module, program: _Program, written: WrittenCode) -> None:
     texts += contraction_driver.functions_for(
         unit, *needed, dots=program.dots, doubles=program.doubles, with_winograd=program.has_winograd
     )
-    written.add(module, threads.SIGNATURES + runtime.SIGNATURES, *texts)
+    written.add(module, threads.SIGNATURES + call_memory.SIGNATURES, *texts)
 
 
 def _call(found: Contraction, program: _Program) -> None:

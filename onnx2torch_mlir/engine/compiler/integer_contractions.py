@@ -13,11 +13,11 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, llvm, memref
 
 from onnx2torch_mlir.engine.compiler import (
+    call_memory,
     contraction_tails,
     integer_driver,
     integer_sums,
     integer_zeros,
-    runtime,
     tail_calls,
     threads,
 )
@@ -60,7 +60,7 @@ def replace(module: ir.Module, weights: Weights, tails: Outlined, written: Writt
         elif (narrow := integer_sums.narrow(found)) is not None:
             program.nests.insert(0, narrow)
     if program.kinds:
-        declared = threads.SIGNATURES + runtime.SIGNATURES
+        declared = threads.SIGNATURES + call_memory.SIGNATURES
         text = integer_driver.functions_for(of_host(), program.kinds)
         written.add(module, declared + text)
 
