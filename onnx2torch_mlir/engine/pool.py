@@ -1,6 +1,6 @@
 """The threads that share the loops of compiled programs: one pool for the process, started when a program first asks.
 
-What the threads do stands in the object files (`onnx2torch_mlir.engine.compiler.pool_code`); here they are started and ended.
+What they do stands in the object files (`onnx2torch_mlir.engine.compiler.pool_workers`); here they are started and ended.
 """
 
 from __future__ import annotations

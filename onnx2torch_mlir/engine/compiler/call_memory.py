@@ -10,6 +10,7 @@ finds its old blocks again. At the end of a call the blocks that the call did no
 
 from __future__ import annotations
 
+from onnx2torch_mlir.engine.compiler.code_text import word_at
 from onnx2torch_mlir.engine.layout import (
     AGE,
     CAPACITY,
@@ -30,11 +31,6 @@ SIGNATURES = """
   func.func private @o2m_free(!llvm.ptr, !llvm.ptr)
 """
 """What text that calls these routines has to declare where it is parsed by itself."""
-
-
-def word_at(name: str, base: str, index: int) -> str:
-    """``%name``: where a word of a context or of a block's header is."""
-    return f"%{name} = llvm.getelementptr {base}[{index}] : (!llvm.ptr) -> !llvm.ptr, i64"
 
 
 def _unlink(block: str, head: int, tag: str) -> str:

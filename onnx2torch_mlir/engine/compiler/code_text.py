@@ -60,6 +60,11 @@ def moved_by_batch(batches: int, operands: dict[str, tuple[str, str]]) -> list[s
     return [*lines, *ends]
 
 
+def word_at(name: str, base: str, number: int) -> str:
+    """``%name``: where a word of what begins at ``base`` is."""
+    return f"%{name} = llvm.getelementptr {base}[{number}] : (!llvm.ptr) -> !llvm.ptr, i64"
+
+
 def header_word(name: str, header: str, word: int) -> list[str]:
     """``name`` = a word of the header of packed weights (layout.py)."""
     return [

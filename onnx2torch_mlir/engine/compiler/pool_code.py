@@ -1,17 +1,17 @@
-"""The routines of a pool of threads that every object file carries: what callers of a job do, and what workers do.
+"""The routines of a pool of threads that every object file carries: what callers of a job do, and how its items are taken.
 
-The caller of a job works on it too, and takes items as the workers of the pool (layout.py) do, some at a time. Each thread
+The caller of a job works on it too, and takes items as the workers do (pool_workers.py), some at a time. Each thread
 begins with a share of its own, which of equal jobs is the same every time: what it has made before, and its part of the
 weights, still is in its processor's cache. Then it helps with the shares of others. A worker enters only while the gate is
 open, so a job never waits for a thread that has not begun; the caller waits for those inside. A pool has one job at a time:
-who finds it taken (another call, or a job inside of a job) works alone.
-Between jobs a worker looks for the next one for some ten microseconds and then sleeps.
+who finds it taken (another call, or a job inside of a job) works alone. The pool's words are laid out in layout.py.
 """
 
 from __future__ import annotations
 
 import platform
 
+from onnx2torch_mlir.engine.compiler.code_text import word_at
 from onnx2torch_mlir.engine.layout import (
     ARGUMENTS,
     CONDITION,
@@ -28,11 +28,8 @@ from onnx2torch_mlir.engine.layout import (
     POOL,
     SHARE,
     SLEEPERS,
-    STOP,
-    STOPPER,
     TAKEN,
     THREADS,
-    WORKER,
     WORTH,
 )
 
@@ -44,7 +41,6 @@ _CHUNKS, _MOST_CHUNKS = 4, 16
 worth `_LONG` threads: at the end others wait for half a part of one."""
 _LONG = 4
 
-_LOOKS = 4000
 _LOOKS_BEFORE_YIELDING = 20000
 
 DECLARATIONS = """
@@ -56,11 +52,13 @@ DECLARATIONS = """
 """
 
 
-def _word(name: str, index: int, base: str = "%pool") -> str:
-    return f"%{name} = llvm.getelementptr {base}[{index}] : (!llvm.ptr) -> !llvm.ptr, i64"
+def pool_word(name: str, index: int) -> str:
+    """``%name``: where a word of the pool is."""
+    return word_at(name, "%pool", index)
 
 
-def _pause() -> str:
+def pause() -> str:
+    """What tells the processor that this thread waits for a word to change."""
     hint = {"x86_64": "pause", "AMD64": "pause", "aarch64": "yield", "arm64": "yield"}.get(platform.machine())
     return "" if hint is None else f'llvm.inline_asm has_side_effects "{hint}", "" : () -> ()'
 
@@ -70,12 +68,12 @@ _TAKE = f"""
     %none = arith.constant 0 : i64
     %one = arith.constant 1 : i64
     %line = arith.constant 8 : i64
-    {_word("countp", COUNT)}
-    {_word("grainp", GRAIN)}
-    {_word("functionp", FUNCTION)}
-    {_word("argumentsp", ARGUMENTS)}
-    {_word("sharep", SHARE)}
-    {_word("all", TAKEN)}
+    {pool_word("countp", COUNT)}
+    {pool_word("grainp", GRAIN)}
+    {pool_word("functionp", FUNCTION)}
+    {pool_word("argumentsp", ARGUMENTS)}
+    {pool_word("sharep", SHARE)}
+    {pool_word("all", TAKEN)}
     %count = llvm.load %countp : !llvm.ptr -> i64
     %step = llvm.load %grainp : !llvm.ptr -> i64
     %forth = arith.subi %none, %step : i64
@@ -128,7 +126,7 @@ _TAKE = f"""
 _CALLER = f"""
   func.func private @o2m_threads(%ctx: !llvm.ptr) -> i64 {{
     %one = arith.constant 1 : i64
-    {_word("slot", THREADS, "%ctx")}
+    {word_at("slot", "%ctx", THREADS)}
     %threads = llvm.load %slot : !llvm.ptr -> i64
     %least = arith.maxsi %threads, %one : i64
     return %least : i64
@@ -138,7 +136,7 @@ _CALLER = f"""
     %none = arith.constant 0 : i64
     %one = arith.constant 1 : i64
     %usual = arith.constant {_WORTH} : i64
-    {_word("worthp", WORTH, "%ctx")}
+    {word_at("worthp", "%ctx", WORTH)}
     %told = llvm.load %worthp : !llvm.ptr -> i64
     %untold = arith.cmpi eq, %told, %none : i64
     %worth = arith.select %untold, %usual, %told : i64
@@ -182,24 +180,24 @@ _CALLER = f"""
     %none = llvm.mlir.constant(0 : i64) : i64
     %one = llvm.mlir.constant(1 : i64) : i64
     %open = llvm.mlir.constant({OPEN} : i64) : i64
-    {_word("poolp", POOL, "%ctx")}
-    {_word("threadsp", THREADS, "%ctx")}
+    {word_at("poolp", "%ctx", POOL)}
+    {word_at("threadsp", "%ctx", THREADS)}
     %pool = llvm.load %poolp : !llvm.ptr -> !llvm.ptr
     %threads = llvm.load %threadsp : !llvm.ptr -> i64
-    {_word("owner", OWNER)}
+    {pool_word("owner", OWNER)}
     %had = llvm.cmpxchg %owner, %none, %one acquire monotonic : !llvm.ptr, i64
     %mine = llvm.extractvalue %had[1] : !llvm.struct<(i64, i1)>
     scf.if %mine {{
-      {_word("epoch", EPOCH)}
-      {_word("gate", GATE)}
-      {_word("sharep", SHARE)}
-      {_word("taken", TAKEN)}
-      {_word("countp", COUNT)}
-      {_word("grainp", GRAIN)}
-      {_word("functionp", FUNCTION)}
-      {_word("argumentsp", ARGUMENTS)}
-      {_word("limitp", LIMIT)}
-      {_word("sleepersp", SLEEPERS)}
+      {pool_word("epoch", EPOCH)}
+      {pool_word("gate", GATE)}
+      {pool_word("sharep", SHARE)}
+      {pool_word("taken", TAKEN)}
+      {pool_word("countp", COUNT)}
+      {pool_word("grainp", GRAIN)}
+      {pool_word("functionp", FUNCTION)}
+      {pool_word("argumentsp", ARGUMENTS)}
+      {pool_word("limitp", LIMIT)}
+      {pool_word("sleepersp", SLEEPERS)}
       %most = llvm.mlir.constant({MOST_SHARES} : i64) : i64
       %line = llvm.mlir.constant(8 : i64) : i64
       %back = arith.subi %none, %grain : i64
@@ -237,8 +235,8 @@ _CALLER = f"""
   }}
 
   func.func private @o2m_wake(%pool: !llvm.ptr) {{
-    {_word("mutex", MUTEX)}
-    {_word("condition", CONDITION)}
+    {pool_word("mutex", MUTEX)}
+    {pool_word("condition", CONDITION)}
     %l = llvm.call @pthread_mutex_lock(%mutex) : (!llvm.ptr) -> i32
     %b = llvm.call @pthread_cond_broadcast(%condition) : (!llvm.ptr) -> i32
     %u = llvm.call @pthread_mutex_unlock(%mutex) : (!llvm.ptr) -> i32
@@ -259,7 +257,7 @@ _CALLER = f"""
       scf.if %long {{
         %y = llvm.call @sched_yield() : () -> i32
       }} else {{
-        {_pause()}
+        {pause()}
       }}
       %next = arith.addi %looks, %one : i64
       scf.yield %next : i64
@@ -268,88 +266,5 @@ _CALLER = f"""
   }}
 """
 
-_WORKER = f"""
-  func.func private @o2m_next_job(%pool: !llvm.ptr, %seen: i64) -> i64 {{
-    %none = arith.constant 0 : i64
-    %one = arith.constant 1 : i64
-    %most = arith.constant {_LOOKS} : i64
-    {_word("epoch", EPOCH)}
-    {_word("sleepersp", SLEEPERS)}
-    {_word("mutex", MUTEX)}
-    {_word("condition", CONDITION)}
-    %now:2 = scf.while (%looks = %none) : (i64) -> (i64, i64) {{
-      %value = llvm.load %epoch atomic acquire {{alignment = 8 : i64}} : !llvm.ptr -> i64
-      %same = arith.cmpi eq, %value, %seen : i64
-      %patient = arith.cmpi slt, %looks, %most : i64
-      %on = arith.andi %same, %patient : i1
-      scf.condition(%on) %looks, %value : i64, i64
-    }} do {{
-    ^bb0(%looks: i64, %value: i64):
-      {_pause()}
-      %next = arith.addi %looks, %one : i64
-      scf.yield %next : i64
-    }}
-    %none_yet = arith.cmpi eq, %now#1, %seen : i64
-    %found = scf.if %none_yet -> i64 {{
-      %l = llvm.call @pthread_mutex_lock(%mutex) : (!llvm.ptr) -> i32
-      %asleep = llvm.atomicrmw add %sleepersp, %one seq_cst : !llvm.ptr, i64
-      %woken = scf.while : () -> i64 {{
-        %value = llvm.load %epoch atomic seq_cst {{alignment = 8 : i64}} : !llvm.ptr -> i64
-        %same = arith.cmpi eq, %value, %seen : i64
-        scf.condition(%same) %value : i64
-      }} do {{
-      ^bb0(%value: i64):
-        %w = llvm.call @pthread_cond_wait(%condition, %mutex) : (!llvm.ptr, !llvm.ptr) -> i32
-        scf.yield
-      }}
-      %awake = llvm.atomicrmw sub %sleepersp, %one seq_cst : !llvm.ptr, i64
-      %u = llvm.call @pthread_mutex_unlock(%mutex) : (!llvm.ptr) -> i32
-      scf.yield %woken : i64
-    }} else {{
-      scf.yield %now#1 : i64
-    }}
-    return %found : i64
-  }}
-
-  func.func @{STOPPER}(%pool: !llvm.ptr) {{
-    %one = llvm.mlir.constant(1 : i64) : i64
-    {_word("epoch", EPOCH)}
-    {_word("stopp", STOP)}
-    llvm.store %one, %stopp atomic release {{alignment = 8 : i64}} : i64, !llvm.ptr
-    %before = llvm.atomicrmw add %epoch, %one seq_cst : !llvm.ptr, i64
-    func.call @o2m_wake(%pool) : (!llvm.ptr) -> ()
-    return
-  }}
-
-  func.func @{WORKER}(%pool: !llvm.ptr, %number: i64) {{
-    %none = arith.constant 0 : i64
-    %one = arith.constant 1 : i64
-    %open = arith.constant {OPEN} : i64
-    {_word("gate", GATE)}
-    {_word("limitp", LIMIT)}
-    {_word("stopp", STOP)}
-    %end = scf.while (%seen = %none) : (i64) -> i64 {{
-      %job = func.call @o2m_next_job(%pool, %seen) : (!llvm.ptr, i64) -> i64
-      %stop = llvm.load %stopp atomic acquire {{alignment = 8 : i64}} : !llvm.ptr -> i64
-      %on = arith.cmpi eq, %stop, %none : i64
-      scf.condition(%on) %job : i64
-    }} do {{
-    ^bb0(%job: i64):
-      %was = llvm.atomicrmw add %gate, %one acq_rel : !llvm.ptr, i64
-      %is_open = arith.cmpi sge, %was, %open : i64
-      scf.if %is_open {{
-        %limit = llvm.load %limitp : !llvm.ptr -> i64
-        %asked = arith.cmpi slt, %number, %limit : i64
-        scf.if %asked {{
-          func.call @o2m_take(%pool, %number) : (!llvm.ptr, i64) -> ()
-        }}
-      }}
-      %left = llvm.atomicrmw sub %gate, %one acq_rel : !llvm.ptr, i64
-      scf.yield %job : i64
-    }}
-    return
-  }}
-"""
-
-FUNCTIONS = _TAKE + _CALLER + _WORKER
-"""Text of the routines, to be put into a module before its conversion to the LLVM dialect."""
+FUNCTIONS = _TAKE + _CALLER
+"""Text of the routines, to be put into a module before its conversion to the LLVM dialect; pool_workers.py has others."""

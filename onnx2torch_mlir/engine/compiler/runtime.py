@@ -7,7 +7,7 @@ lays it out. What becomes of memory during a call is told in call_memory.py.
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import call_memory
-from onnx2torch_mlir.engine.compiler.call_memory import word_at
+from onnx2torch_mlir.engine.compiler.code_text import word_at
 from onnx2torch_mlir.engine.layout import ENTRY, ERROR, JMP_BUF_OFFSET, SERIAL, START
 
 DECLARATIONS = """

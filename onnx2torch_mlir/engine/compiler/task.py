@@ -40,6 +40,7 @@ from onnx2torch_mlir.engine.compiler import (
     passes,
     pointer_chasing,
     pool_code,
+    pool_workers,
     profiling,
     reshaped_nests,
     rows,
@@ -220,7 +221,8 @@ def _to_loops(
         messages = assertions.replace_assertions(module, call_context)
         memory.free_buffers(module, call_context)
         routines = runtime.DECLARATIONS + runtime.fresh_memory(objects.host()) + runtime.FUNCTIONS
-        written.add(module, routines + pool_code.DECLARATIONS + pool_code.FUNCTIONS)
+        pool = pool_code.DECLARATIONS + pool_code.FUNCTIONS + pool_workers.FUNCTIONS
+        written.add(module, routines + pool)
         append(module, parallel_loops.DECLARATIONS)
     times.stage("memory")
     passes.run(module, "generalization", passes.GENERALIZE, diagnostics)
