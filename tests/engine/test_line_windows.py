@@ -2,13 +2,18 @@
 
 import numpy as np
 import pytest
+import torch
 from onnx import TensorProto, helper
 
+from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.options import of_environment
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
+from tests.engine.programs import lowered, tensor
 from tests.engine.test_channels_last import Net, agrees
+
+F = torch.float32
 
 # The shape, how many filters and groups, the kernel, and attributes.
 CASES = {
@@ -41,8 +46,8 @@ def network(name, dynamic=(), tail=("Relu",)):
 
 
 def code_of(net, out):
-    lowered = convert(read(net.model(out))).lowered
-    return build(lowered.bytecode, of_environment(len(lowered.inputs)))["object"]
+    program = convert(read(net.model(out))).lowered
+    return build(program.bytecode, of_environment(len(program.inputs)))["object"]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -105,6 +110,29 @@ def test_weights_that_are_inputs_are_products():
     x, w = (net.rng.standard_normal(shape).astype(np.float32) for shape in ((2, 3, 9, 34), (4, 3, 3, 3)))
     found, wanted = program.compile().run([x, w])[0], program.eager().run([x, w])[0]
     np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
+
+
+def test_weights_of_each_place_are_no_filter():
+    """Every other number of a line meets weights of its own: places that are apart do not stand for channels."""
+    w = np.random.default_rng(0).standard_normal((20, 3, 3)).astype(np.float32)
+    x, y = tensor(F, (9, 41)), tensor(F, (7, 20))
+    body = f"""
+      %e = tensor.empty() : {y}
+      %z = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%z : f32) outs(%e : {y}) -> {y}
+      %r = linalg.generic {{indexing_maps = [affine_map<(i, j, p, q) -> (i + p, j * 2 + q)>,
+          affine_map<(i, j, p, q) -> (j, p, q)>, affine_map<(i, j, p, q) -> (i, j)>],
+          iterator_types = ["parallel", "parallel", "reduction", "reduction"]}}
+          ins(%a0, %a1 : {x}, {tensor(F, w.shape)}) outs(%f : {y}) {{
+        ^bb0(%u: f32, %v: f32, %t: f32):
+          %m = arith.mulf %u, %v : f32
+          %s = arith.addf %t, %m : f32
+          linalg.yield %s : f32 }} -> {y}
+      return %r : {y}"""
+    image = np.random.default_rng(1).standard_normal((9, 41)).astype(np.float32)
+    (found,) = engine.compile(lowered(body, [(F, (9, 41))], [(F, (7, 20))], [(w, F, w.shape)])).run([image])
+    windows = np.lib.stride_tricks.sliding_window_view(image, (3, 3))[:, ::2]
+    np.testing.assert_allclose(found, np.einsum("ijpq,jpq->ij", windows, w), rtol=1e-4, atol=1e-4)
 
 
 def test_nothing_behind_the_last_number_is_read(monkeypatch):

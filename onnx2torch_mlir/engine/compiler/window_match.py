@@ -105,6 +105,8 @@ def match(generic: ir.Operation) -> Found | None:
     along_lines = weight is not None and not operands[1].moves(channels.loop)
     if weight is not None and not along_lines and any(operands[1].moves(dim) for dim in others):
         return None
+    if x.step(channels.loop) != channels.group and not along_lines:
+        return None
     if any(not out.moves(dim) for dim in others) or any(out.moves(dim) for dim in taps):
         return None
     steps = {dim: out.step(dim) for dim in others if x.moves(dim)}
