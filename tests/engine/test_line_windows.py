@@ -63,14 +63,16 @@ def test_same_numbers_as_onnxruntime(name, disabled, monkeypatch):
 @pytest.mark.parametrize("batch", [1, 5])
 def test_any_batch(batch, threads, monkeypatch):
     monkeypatch.setenv("ONNX2MLIR_THREADS", threads)
+    monkeypatch.delenv("ONNX2MLIR_DISABLE", raising=False)
     net, out = network("groups", dynamic=(0, 2))
     assert b"o2m_window_0" in code_of(net, out)
     agrees(net, out, shape=(batch, 12, 17, 29))
 
 
 @pytest.mark.parametrize("tail", [(), ("Relu",), ("Sigmoid",), ("Exp", "Sqrt")], ids=str)
-def test_what_follows_is_done_too(tail):
+def test_what_follows_is_done_too(tail, monkeypatch):
     """The bias moves with the filters: no kernel is left over but what pads the image."""
+    monkeypatch.delenv("ONNX2MLIR_DISABLE", raising=False)
     net, out = network("depthwise", tail=tail)
     code = code_of(net, out)
     # The borders of the image, two by two, and the image.
