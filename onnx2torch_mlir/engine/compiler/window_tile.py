@@ -214,9 +214,11 @@ class Window:
         lines = [
             f"%{tag}cx = arith.muli {channel}, %xb : i64",
             f"%{tag}co = arith.muli {channel}, %ob : i64",
-            f"%{tag}cp = {'arith.muli %none, %one' if self.taps.single else f'arith.divui {channel}, %lanes'} : i64",
-            *_moved(f"{tag}w", "%w", f"%{tag}cp", "%panel0"),
         ]
+        weights = "%w"
+        if not self.taps.single:
+            weights = f"%{tag}w"
+            lines += [f"%{tag}cp = arith.divui {channel}, %lanes : i64", *_moved(f"{tag}w", "%w", f"%{tag}cp", "%panel0")]
         xs, starts = [], []
         for place in range(places):
             number = f"%{tag}n{place}"
@@ -233,7 +235,7 @@ class Window:
                 lines += self._asked_of_next(tag, place)
             xs.append(f"%{tag}x{place}")
             starts.append("%start_v" if self.start else f"%s{tag}{place}")
-        inner, ends = self.taps.text(tag, mask, f"%{tag}w", starts, xs)
+        inner, ends = self.taps.text(tag, mask, weights, starts, xs)
         return [*lines, *inner, *self._finish(places, tag, channel, mask, ends)]
 
     @staticmethod

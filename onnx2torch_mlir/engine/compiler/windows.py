@@ -158,7 +158,7 @@ def _call(found: Found, program: _Program) -> None:
             assert number is not None
             given.append(number)
         given += after.scalars if after is not None else []
-        around = [*([_weight_steps(found, packing)] if packing is not None and found.along_lines else [])]
+        around = [_weight_steps(found, packing)] if packing is not None and found.along_lines else []
         around += after.around if after is not None else []
         for piece in pieces:
             if piece is not None:
