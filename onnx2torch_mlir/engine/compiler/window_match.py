@@ -18,7 +18,7 @@ from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coeffic
 from onnx2torch_mlir.engine.compiler.walks import is_memref
 from onnx2torch_mlir.engine.compiler.window_channels import Channels, channels_of, line_of
 from onnx2torch_mlir.engine.compiler.window_code import code_of
-from onnx2torch_mlir.engine.compiler.window_sums import MOST_PAIRS
+from onnx2torch_mlir.engine.compiler.window_sums import most_pairs
 from onnx2torch_mlir.engine.compiler.window_taps import Body, Line
 
 ELEMENTS = ("f16", "f32", "f64", "i8", "i16", "i32", "i64")
@@ -133,8 +133,8 @@ def _along_lines(found: Found) -> Found | None:
     every = range(x.map.n_dims)
     alone = [dim for dim in found.taps if not any(coefficient(e, dim) and _moving(e, every) != [dim] for e in x.map.results)]
     filters = [dim for dim in found.filters() if not x.moves(dim)]
-    pairs = math.prod(found.lengths[dim] or MOST_PAIRS + 1 for dim in (*alone, *filters))
-    most = MOST_PAIRS if x.step(found.channels.loop) == 1 else 1
+    most = most_pairs(x.step(found.channels.loop))
+    pairs = math.prod(found.lengths[dim] or most + 1 for dim in (*alone, *filters))
     if len(shared) != 1 or pairs > most or found.body.type_of(found.body.running) != "f32":
         return None
     return dataclasses.replace(found, taps=[*(dim for dim in found.taps if dim != shared[0]), shared[0]])

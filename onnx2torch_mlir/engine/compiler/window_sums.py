@@ -15,7 +15,7 @@ _PRODUCTS = ("arith.mulf", "arith.muli", "complex.mul")
 _SUMS = ("arith.addf", "arith.addi", "complex.add")
 _LONG = 128
 """Places of a line from which on its columns are nearly all whole vectors."""
-MOST_PAIRS = 256
+_MOST_PAIRS = 256
 """Of a channel and a filter that reads it, for one tap, where each filter walks along all lines by itself: with more, what
 registers hold of an input is better used by a tile of several filters."""
 MOST_APART = 2
@@ -111,6 +111,11 @@ def has_long_lines(generic: ir.Operation) -> bool:
     return bool(step) and is_long and math.prod(summed) * (1 if step == 1 else _STRIDED) <= filters
 
 
+def most_pairs(step: int | None) -> int:
+    """Of how many channels and filters that read them a window along lines pays, whose places are so far apart."""
+    return _MOST_PAIRS if step == 1 else 1
+
+
 def is_along_lines(generic: ir.Operation) -> bool:
     """Whether a `convolution` of float32 has few channels and filters, and its windows reach several lines of an image, which
     fill vectors: it is done as its input lies, a vector along a line (windows.py)."""
@@ -133,7 +138,7 @@ def is_along_lines(generic: ir.Operation) -> bool:
     pairs = math.prod(size for size, here in of_weight if not here & (inputs & outside | frozenset().union(*windows)))
     lines = [size for size, here in of_weight if len(windows) > 1 and here & windows[-2]]
     shared = max(lines, default=1) > 1 and type_.shape[-2] != 1
-    few = all(size > 0 for size in weight.shape) and pairs <= (MOST_PAIRS if step == 1 else 1)
+    few = all(size > 0 for size in weight.shape) and pairs <= most_pairs(step)
     return wanted.input == 0 and shared and few
 
 
