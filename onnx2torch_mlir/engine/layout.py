@@ -24,18 +24,18 @@ WORTH = 120
 MOST_SHARES = 16
 """Into how many shares the items of a job fall at most."""
 
-EPOCH, OWNER, GATE, COUNT, GRAIN, FUNCTION, ARGUMENTS, LIMIT, SHARE, SLEEPERS, STOP, MUTEX, CONDITION, TAKEN = (
-    *(0, 8, 16),
-    *range(24, 30),
-    *(32, 33, 40, 56, 72),
+STATE, COUNT, GRAIN, FUNCTION, ARGUMENTS, LIMIT, SHARE, OWNER, SLEEPERS, STOP, MUTEX, CONDITION, TAKEN = (
+    *range(7),
+    *(8, 16, 17, 24, 40, 56),
 )
 POOL_BYTES = 8 * (TAKEN + 8 * MOST_SHARES)
-"""Words of a pool, in lines of 64 bytes by who writes them: the number of jobs so far; 1 while a job is under way; how many
-workers are inside of it, and `OPEN` if more may join; the job, whose grain is negative where items go from the last to the
-first; those that sleep; 1 when the pool ends; a pthread_mutex_t and a pthread_cond_t; a line for each share, how many of its
-items are taken. See `onnx2torch_mlir.engine.compiler.pool_code`."""
+"""Words of a pool, in lines of 64 bytes by who writes them: the state and the job, whose grain is negative where items go from
+the last to the first; 1 while a job is under way; those that sleep; 1 when the pool ends; a pthread_mutex_t and a
+pthread_cond_t; a line for each share, how much of it is taken. See `onnx2torch_mlir.engine.compiler.pool_code`."""
 
-OPEN = 1 << 32
+OPEN, JOB = 1 << 24, 1 << 25
+"""In a pool's state: that more workers may join, and the number of jobs so far, in multiples; below, how many workers are
+inside. In a share's word the number of the job is in multiples of `OPEN`, and below it how many grains of it are taken."""
 
 WORKER = "o2m_worker"
 """``void o2m_worker(pool, number)``: what a thread of a pool does until the pool ends; numbers begin with 1."""

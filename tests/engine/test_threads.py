@@ -102,7 +102,7 @@ def test_the_same_numbers(name):
 
 
 def jobs():
-    return ctypes.c_int64.from_address(pool._pool.address + 8 * layout.EPOCH).value
+    return ctypes.c_int64.from_address(pool._pool.address + 8 * layout.STATE).value // layout.JOB
 
 
 def test_only_work_that_is_worth_it_is_shared():

@@ -16,10 +16,9 @@ from onnx2torch_mlir.engine.layout import (
     ARGUMENTS,
     CONDITION,
     COUNT,
-    EPOCH,
     FUNCTION,
-    GATE,
     GRAIN,
+    JOB,
     LIMIT,
     MOST_SHARES,
     MUTEX,
@@ -28,6 +27,7 @@ from onnx2torch_mlir.engine.layout import (
     POOL,
     SHARE,
     SLEEPERS,
+    STATE,
     TAKEN,
     THREADS,
     WORTH,
@@ -64,10 +64,11 @@ def pause() -> str:
 
 
 _TAKE = f"""
-  func.func private @o2m_take(%pool: !llvm.ptr, %worker: i64) {{
+  func.func private @o2m_take(%pool: !llvm.ptr, %job: i64, %worker: i64) {{
     %none = arith.constant 0 : i64
     %one = arith.constant 1 : i64
     %line = arith.constant 8 : i64
+    %job_step = arith.constant {OPEN} : i64
     {pool_word("countp", COUNT)}
     {pool_word("grainp", GRAIN)}
     {pool_word("functionp", FUNCTION)}
@@ -83,6 +84,7 @@ _TAKE = f"""
     %arguments = llvm.load %argumentsp : !llvm.ptr -> !llvm.ptr
     %share = llvm.load %sharep : !llvm.ptr -> i64
     %shares = arith.ceildivsi %count, %share : i64
+    %untouched = arith.muli %job, %job_step : i64
     scf.for %turn = %none to %shares step %one : i64 {{
       %place = arith.addi %worker, %turn : i64
       %number = arith.remui %place, %shares : i64
@@ -92,17 +94,8 @@ _TAKE = f"""
       %offset = arith.muli %number, %line : i64
       %taken = llvm.getelementptr %all[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, i64
       %end = scf.while () : () -> i64 {{
-        // Others' lines are only written to where something is left.
-        %so_far = llvm.load %taken atomic monotonic {{alignment = 8 : i64}} : !llvm.ptr -> i64
-        %next = arith.addi %low, %so_far : i64
-        %some = arith.cmpi slt, %next, %high : i64
-        %begin = scf.if %some -> i64 {{
-          %had = llvm.atomicrmw add %taken, %grain acq_rel : !llvm.ptr, i64
-          %first = arith.addi %low, %had : i64
-          scf.yield %first : i64
-        }} else {{
-          scf.yield %high : i64
-        }}
+        %begin = func.call @o2m_grab(%taken, %untouched, %low, %high, %grain)
+          : (!llvm.ptr, i64, i64, i64, i64) -> i64
         %mine = arith.cmpi slt, %begin, %high : i64
         scf.condition(%mine) %begin : i64
       }} do {{
@@ -120,6 +113,40 @@ _TAKE = f"""
       }}
     }}
     return
+  }}
+
+  func.func private @o2m_grab(%taken: !llvm.ptr, %untouched: i64, %low: i64, %high: i64, %grain: i64) -> i64 {{
+    // A word of an earlier job stands for a share that nobody has touched: so nobody has to reset it.
+    %one = arith.constant 1 : i64
+    %job_step = arith.constant {OPEN} : i64
+    %first = llvm.load %taken atomic monotonic {{alignment = 8 : i64}} : !llvm.ptr -> i64
+    %found:2 = scf.while (%word = %first) : (i64) -> (i64, i64) {{
+      %apart = arith.xori %word, %untouched : i64
+      %of_job = arith.cmpi ult, %apart, %job_step : i64
+      %so_far = arith.select %of_job, %word, %untouched : i64
+      %grains = arith.subi %so_far, %untouched : i64
+      %gone = arith.muli %grains, %grain : i64
+      %next = arith.addi %low, %gone : i64
+      %some = arith.cmpi slt, %next, %high : i64
+      // Others' lines are only written to where something is left.
+      %tried:2 = scf.if %some -> (i64, i1) {{
+        %more = arith.addi %so_far, %one : i64
+        %had = llvm.cmpxchg weak %taken, %word, %more acq_rel monotonic : !llvm.ptr, i64
+        %was = llvm.extractvalue %had[0] : !llvm.struct<(i64, i1)>
+        %done = llvm.extractvalue %had[1] : !llvm.struct<(i64, i1)>
+        %yes = arith.constant true
+        %failed = arith.xori %done, %yes : i1
+        scf.yield %was, %failed : i64, i1
+      }} else {{
+        %no = arith.constant false
+        scf.yield %word, %no : i64, i1
+      }}
+      scf.condition(%tried#1) %tried#0, %next : i64, i64
+    }} do {{
+    ^bb0(%word: i64, %next: i64):
+      scf.yield %word : i64
+    }}
+    return %found#1 : i64
   }}
 """
 
@@ -188,10 +215,8 @@ _CALLER = f"""
     %had = llvm.cmpxchg %owner, %none, %one acquire monotonic : !llvm.ptr, i64
     %mine = llvm.extractvalue %had[1] : !llvm.struct<(i64, i1)>
     scf.if %mine {{
-      {pool_word("epoch", EPOCH)}
-      {pool_word("gate", GATE)}
+      {pool_word("state", STATE)}
       {pool_word("sharep", SHARE)}
-      {pool_word("taken", TAKEN)}
       {pool_word("countp", COUNT)}
       {pool_word("grainp", GRAIN)}
       {pool_word("functionp", FUNCTION)}
@@ -199,7 +224,6 @@ _CALLER = f"""
       {pool_word("limitp", LIMIT)}
       {pool_word("sleepersp", SLEEPERS)}
       %most = llvm.mlir.constant({MOST_SHARES} : i64) : i64
-      %line = llvm.mlir.constant(8 : i64) : i64
       %back = arith.subi %none, %grain : i64
       %items = arith.maxsi %grain, %back : i64
       %parts = arith.ceildivsi %count, %items : i64
@@ -207,26 +231,25 @@ _CALLER = f"""
       %wanted = arith.minsi %each, %most : i64
       %share = arith.ceildivsi %count, %wanted : i64
       llvm.store %share, %sharep : i64, !llvm.ptr
-      scf.for %i = %none to %wanted step %one : i64 {{
-        %offset = arith.muli %i, %line : i64
-        %place = llvm.getelementptr %taken[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-        llvm.store %none, %place : i64, !llvm.ptr
-      }}
       llvm.store %count, %countp : i64, !llvm.ptr
       llvm.store %grain, %grainp : i64, !llvm.ptr
       llvm.store %task, %functionp : !llvm.ptr, !llvm.ptr
       llvm.store %arguments, %argumentsp : !llvm.ptr, !llvm.ptr
       llvm.store %threads, %limitp : i64, !llvm.ptr
-      %opened = llvm.atomicrmw add %gate, %open acq_rel : !llvm.ptr, i64
-      %before = llvm.atomicrmw add %epoch, %one seq_cst : !llvm.ptr, i64
+      %begins = llvm.mlir.constant({JOB + OPEN} : i64) : i64
+      %before = llvm.atomicrmw add %state, %begins seq_cst : !llvm.ptr, i64
+      %job_step = llvm.mlir.constant({JOB} : i64) : i64
+      %now = arith.addi %before, %begins : i64
+      %job = arith.divui %now, %job_step : i64
       %sleepers = llvm.load %sleepersp atomic seq_cst {{alignment = 8 : i64}} : !llvm.ptr -> i64
       %asleep = arith.cmpi ne, %sleepers, %none : i64
       scf.if %asleep {{
         func.call @o2m_wake(%pool) : (!llvm.ptr) -> ()
       }}
-      func.call @o2m_take(%pool, %none) : (!llvm.ptr, i64) -> ()
-      %closed = llvm.atomicrmw sub %gate, %open acq_rel : !llvm.ptr, i64
-      func.call @o2m_wait_until(%gate, %none) : (!llvm.ptr, i64) -> ()
+      func.call @o2m_take(%pool, %job, %none) : (!llvm.ptr, i64, i64) -> ()
+      %closed = llvm.atomicrmw sub %state, %open acq_rel : !llvm.ptr, i64
+      %ended = arith.subi %closed, %open : i64
+      func.call @o2m_wait_for_others(%state, %ended) : (!llvm.ptr, i64) -> ()
       llvm.store %none, %owner atomic release {{alignment = 8 : i64}} : i64, !llvm.ptr
     }} else {{
       llvm.call %task(%arguments, %none, %count, %none) : !llvm.ptr, (!llvm.ptr, i64, i64, i64) -> ()
@@ -243,14 +266,15 @@ _CALLER = f"""
     return
   }}
 
-  func.func private @o2m_wait_until(%place: !llvm.ptr, %wanted: i64) {{
+  func.func private @o2m_wait_for_others(%state: !llvm.ptr, %known: i64) {{
     %none = arith.constant 0 : i64
     %one = arith.constant 1 : i64
     %many = arith.constant {_LOOKS_BEFORE_YIELDING} : i64
-    %end = scf.while (%looks = %none) : (i64) -> i64 {{
-      %value = llvm.load %place atomic acquire {{alignment = 8 : i64}} : !llvm.ptr -> i64
-      %other = arith.cmpi ne, %value, %wanted : i64
-      scf.condition(%other) %looks : i64
+    %inside = arith.constant {OPEN - 1} : i64
+    %end = scf.while (%value = %known, %looks = %none) : (i64, i64) -> i64 {{
+      %others = arith.andi %value, %inside : i64
+      %some = arith.cmpi ne, %others, %none : i64
+      scf.condition(%some) %looks : i64
     }} do {{
     ^bb0(%looks: i64):
       %long = arith.cmpi sgt, %looks, %many : i64
@@ -260,7 +284,8 @@ _CALLER = f"""
         {pause()}
       }}
       %next = arith.addi %looks, %one : i64
-      scf.yield %next : i64
+      %now = llvm.load %state atomic acquire {{alignment = 8 : i64}} : !llvm.ptr -> i64
+      scf.yield %now, %next : i64, i64
     }}
     return
   }}

@@ -7,7 +7,7 @@ open, takes items like the job's caller, and leaves.
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler.pool_code import pause, pool_word
-from onnx2torch_mlir.engine.layout import CONDITION, EPOCH, GATE, LIMIT, MUTEX, OPEN, SLEEPERS, STOP, STOPPER, WORKER
+from onnx2torch_mlir.engine.layout import CONDITION, JOB, LIMIT, MUTEX, OPEN, SLEEPERS, STATE, STOP, STOPPER, WORKER
 
 _LOOKS = 4000
 
@@ -16,12 +16,14 @@ FUNCTIONS = f"""
     %none = arith.constant 0 : i64
     %one = arith.constant 1 : i64
     %most = arith.constant {_LOOKS} : i64
-    {pool_word("epoch", EPOCH)}
+    %job_step = arith.constant {JOB} : i64
+    {pool_word("state", STATE)}
     {pool_word("sleepersp", SLEEPERS)}
     {pool_word("mutex", MUTEX)}
     {pool_word("condition", CONDITION)}
     %now:2 = scf.while (%looks = %none) : (i64) -> (i64, i64) {{
-      %value = llvm.load %epoch atomic acquire {{alignment = 8 : i64}} : !llvm.ptr -> i64
+      %state_now = llvm.load %state atomic acquire {{alignment = 8 : i64}} : !llvm.ptr -> i64
+      %value = arith.divui %state_now, %job_step : i64
       %same = arith.cmpi eq, %value, %seen : i64
       %patient = arith.cmpi slt, %looks, %most : i64
       %on = arith.andi %same, %patient : i1
@@ -37,7 +39,8 @@ FUNCTIONS = f"""
       %l = llvm.call @pthread_mutex_lock(%mutex) : (!llvm.ptr) -> i32
       %asleep = llvm.atomicrmw add %sleepersp, %one seq_cst : !llvm.ptr, i64
       %woken = scf.while : () -> i64 {{
-        %value = llvm.load %epoch atomic seq_cst {{alignment = 8 : i64}} : !llvm.ptr -> i64
+        %state_then = llvm.load %state atomic seq_cst {{alignment = 8 : i64}} : !llvm.ptr -> i64
+        %value = arith.divui %state_then, %job_step : i64
         %same = arith.cmpi eq, %value, %seen : i64
         scf.condition(%same) %value : i64
       }} do {{
@@ -56,10 +59,11 @@ FUNCTIONS = f"""
 
   func.func @{STOPPER}(%pool: !llvm.ptr) {{
     %one = llvm.mlir.constant(1 : i64) : i64
-    {pool_word("epoch", EPOCH)}
+    %job_step = llvm.mlir.constant({JOB} : i64) : i64
+    {pool_word("state", STATE)}
     {pool_word("stopp", STOP)}
     llvm.store %one, %stopp atomic release {{alignment = 8 : i64}} : i64, !llvm.ptr
-    %before = llvm.atomicrmw add %epoch, %one seq_cst : !llvm.ptr, i64
+    %before = llvm.atomicrmw add %state, %job_step seq_cst : !llvm.ptr, i64
     func.call @o2m_wake(%pool) : (!llvm.ptr) -> ()
     return
   }}
@@ -68,26 +72,30 @@ FUNCTIONS = f"""
     %none = arith.constant 0 : i64
     %one = arith.constant 1 : i64
     %open = arith.constant {OPEN} : i64
-    {pool_word("gate", GATE)}
+    %job_step = arith.constant {JOB} : i64
+    {pool_word("state", STATE)}
     {pool_word("limitp", LIMIT)}
     {pool_word("stopp", STOP)}
     %end = scf.while (%seen = %none) : (i64) -> i64 {{
-      %job = func.call @o2m_next_job(%pool, %seen) : (!llvm.ptr, i64) -> i64
+      %looked_at = func.call @o2m_next_job(%pool, %seen) : (!llvm.ptr, i64) -> i64
       %stop = llvm.load %stopp atomic acquire {{alignment = 8 : i64}} : !llvm.ptr -> i64
       %on = arith.cmpi eq, %stop, %none : i64
-      scf.condition(%on) %job : i64
+      scf.condition(%on) %looked_at : i64
     }} do {{
-    ^bb0(%job: i64):
-      %was = llvm.atomicrmw add %gate, %one acq_rel : !llvm.ptr, i64
-      %is_open = arith.cmpi sge, %was, %open : i64
+    ^bb0(%looked_at: i64):
+      %was = llvm.atomicrmw add %state, %one acq_rel : !llvm.ptr, i64
+      // It may be a later one by now.
+      %job = arith.divui %was, %job_step : i64
+      %gate = arith.andi %was, %open : i64
+      %is_open = arith.cmpi ne, %gate, %none : i64
       scf.if %is_open {{
         %limit = llvm.load %limitp : !llvm.ptr -> i64
         %asked = arith.cmpi slt, %number, %limit : i64
         scf.if %asked {{
-          func.call @o2m_take(%pool, %number) : (!llvm.ptr, i64) -> ()
+          func.call @o2m_take(%pool, %job, %number) : (!llvm.ptr, i64, i64) -> ()
         }}
       }}
-      %left = llvm.atomicrmw sub %gate, %one acq_rel : !llvm.ptr, i64
+      %left = llvm.atomicrmw sub %state, %one acq_rel : !llvm.ptr, i64
       scf.yield %job : i64
     }}
     return
