@@ -14,8 +14,8 @@ from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_tails import is_dense
+from onnx2torch_mlir.engine.compiler.distinct_memory import distinct
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length
-from onnx2torch_mlir.engine.compiler.kernels import distinct
 from onnx2torch_mlir.engine.compiler.nest_sizes import fill_before, number_of_fill
 from onnx2torch_mlir.engine.compiler.nests import Nest, nest_of, turning
 from onnx2torch_mlir.engine.compiler.row_code import only_used_by, private_buffers

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import llvm
 
+from onnx2torch_mlir.engine.compiler import following
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
 from onnx2torch_mlir.engine.compiler.dim_orders import reassociation
 from onnx2torch_mlir.engine.compiler.flatten import assemble
-from onnx2torch_mlir.engine.compiler.kernels import distinct
-from onnx2torch_mlir.engine.compiler.likeness import captured
 from onnx2torch_mlir.engine.compiler.loop_order import Access, iterators
 from onnx2torch_mlir.engine.compiler.row_parts import groups_of, is_part
-from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, named, pointer, root_of, touches_memory, users, word_of
+from onnx2torch_mlir.engine.compiler.walks import is_memref, made_by, named, pointer, root_of, touches_memory, word_of
 
 _RESHAPES = ("memref.collapse_shape", "memref.expand_shape")
 
@@ -27,19 +26,25 @@ _MOST_GROUPS = 3
 
 
 @dataclass(frozen=True)
-class Found:
-    """The tail of a contraction: the nest, and how each of its operands moves (``kinds``: see `_kind`)."""
+class Follower:
+    """A nest that is done block by block after another, and how each of its operands moves (``kinds``: see `kind_of`)."""
 
     nest: ir.Operation
     kinds: list[str]
-    buffer: ir.Operation
-    """What allocates the contraction's result, which is left out."""
     across: int
     """How many of the nest's loops, the last, are columns."""
 
     def parts_of_rows(self, position: int) -> list[tuple[bool, list[int]]]:
         """The loops over rows, and whether an operand moves along them (`row_parts.groups_of`)."""
         return groups_of(self.nest, position, self.across, _single_turns(self.nest))
+
+
+@dataclass(frozen=True)
+class Found(Follower):
+    """The tail of a contraction."""
+
+    buffer: ir.Operation
+    """What allocates the contraction's result, which is left out."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +69,13 @@ class Sums:
 
 def find(found: Contraction, fill: ir.Operation | None) -> Found | None:
     """The tail of the contraction, whose result ``fill`` makes zero before."""
-    if found.column is None:
-        return None
+    return None if found.column is None else follow(sums_of(found, found.column), fill)
+
+
+def sums_of(found: Contraction, column: int) -> Sums:
+    """The sums of a contraction whose loop ``column`` is its columns'."""
     sources = [found.value(operand) for operand in (found.left, found.right)]
-    loops = [*found.batches, *found.rows, found.column]
-    return follow(Sums(found.generic, sources, found.value(2), found.operands[2], loops), fill)
+    return Sums(found.generic, sources, found.value(2), found.operands[2], [*found.batches, *found.rows, column])
 
 
 def follow(sums: Sums, fill: ir.Operation | None) -> Found | None:
@@ -78,22 +85,36 @@ def follow(sums: Sums, fill: ir.Operation | None) -> Found | None:
     buffer = made_by(root, "memref.alloc")
     if fill is None or buffer is None:
         return None
-    if buffer.block != generic.block or not _is_in_order(sums):
+    if buffer.block != generic.block or not is_in_order(sums):
         return None
     readers = _readers(root, sums.column_axes(), {generic, fill})
     if readers is None or len(readers) != 1:
         return None
     ((nest, across),) = readers
-    if nest.block != generic.block or any(iterators(nest)) or len(nest.operands) < 2:
+    kinds = kinds_of(nest, root, across)
+    if nest.block != generic.block or len(nest.operands) < 2 or kinds is None:
         return None
-    if touches_memory(nest) or named(nest, "linalg.index"):
+    if not following.may_follow(generic, [nest], sums.sources, [buffer.results[0]]):
         return None
-    kinds = [_kind(nest, position, root, across) for position in range(len(nest.operands))]
-    if None in kinds or kinds[-1] not in ("all", "spread") or root_of(nest.operands[len(nest.operands) - 1]) == root:
+    return Found(nest, kinds, across, buffer)
+
+
+def kinds_of(nest: ir.Operation, root: ir.Value | None, across: int) -> list[str] | None:
+    """How the operands of a nest move that may follow sums, in the buffer ``root`` if they go there (see `kind_of`); None where
+    it may not."""
+    if any(iterators(nest)) or touches_memory(nest) or named(nest, "linalg.index"):
         return None
-    if list(list(nest.regions[0].blocks[0].arguments)[-1].uses) or not _may_move(sums, nest, buffer):
+    kinds = [kind_of(nest, position, root, across) for position in range(len(nest.operands))]
+    if None in kinds or kinds[-1] not in ("all", "spread"):
         return None
-    return Found(nest, [kind for kind in kinds if kind is not None], buffer, across)
+    if list(list(nest.regions[0].blocks[0].arguments)[-1].uses):
+        return None
+    return [kind for kind in kinds if kind is not None]
+
+
+def prepare(found: Found, generic: ir.Operation) -> None:
+    """Move what the tail needs before the contraction ``generic``."""
+    following.move_before(generic, [found.nest], [found.buffer.results[0]])
 
 
 def leave_out(found: Found) -> None:
@@ -110,7 +131,7 @@ def leave_out(found: Found) -> None:
     buffer.erase()
 
 
-def _is_in_order(sums: Sums) -> bool:
+def is_in_order(sums: Sums) -> bool:
     """Whether the result's elements lie densely in the order of the loops."""
     moved = [e.position for e in sums.access.map.results if isinstance(e, ir.AffineDimExpr) and e.position in sums.loops]
     return is_dense(sums.result) and moved == sums.loops
@@ -119,6 +140,19 @@ def _is_in_order(sums: Sums) -> bool:
 def is_dense(value: ir.Value) -> bool:
     """Whether a memref's elements lie side by side in the order of its axes."""
     return not isinstance(ir.MemRefType(value.type).layout, ir.StridedLayoutAttr)
+
+
+def _is_dense_part(value: ir.Value) -> bool:
+    """The same of what may begin anywhere in an array."""
+    type_ = ir.MemRefType(value.type)
+    strides, _ = type_.get_strides_and_offset()
+    step = 1
+    for axis in reversed(range(type_.rank)):
+        if strides[axis] != step:
+            return False
+        if axis:
+            step *= 0 if type_.is_dynamic_dim(axis) else type_.shape[axis]
+    return True
 
 
 def _readers(root: ir.Value, across: int, known: set[ir.Operation]) -> set[tuple[ir.Operation, int]] | None:
@@ -149,7 +183,7 @@ def _columns_after(reshape: ir.Operation, across: int) -> int | None:
     return next((count for count in range(1, len(groups) + 1) if sum(groups[-count:]) == across), None)
 
 
-def _kind(nest: ir.Operation, position: int, root: ir.Value, across: int) -> str | None:
+def kind_of(nest: ir.Operation, position: int, root: ir.Value | None, across: int) -> str | None:
     """How an operand moves: "sums" (the contraction's result), "all" like it, "column" or "row" by one of these, "part"
     by some of the loops over rows (row_parts.py), "none".
 
@@ -165,19 +199,20 @@ def _kind(nest: ir.Operation, position: int, root: ir.Value, across: int) -> str
         return None
     single = _single_turns(nest)
     moving = [dim for dim in dims if dim is not None]
+    is_sums = root is not None and root_of(value) == root
     if not is_memref(value.type):
         return "scalar"
     every = list(range(map_.n_dims))
     is_spread = across == 1 and moving == every and not is_dense(value) and len(dims) == len(every)
     if is_spread and spread_of(value) is not None:
-        return "spread" if root_of(value) != root else None
-    if not every or not is_dense(value):
+        return None if is_sums else "spread"
+    if not every or not (is_dense(value) or (_is_dense_part(value) and not is_sums)):
         return None
     rows, columns = ([dim for dim in part if dim not in single] for part in (every[:-across], every[-across:]))
     moving = [dim for dim in moving if dim not in single]
     if moving == rows + columns:
-        return "sums" if root_of(value) == root else "all"
-    if root_of(value) == root:
+        return "sums" if is_sums else "all"
+    if is_sums:
         return None
     if not moving:
         return "none"
@@ -239,66 +274,3 @@ def spread_of(value: ir.Value) -> list[Group] | None:
     if len(groups) > _MOST_GROUPS:
         return None
     return groups or [Group(0, 1, 0)]
-
-
-def _may_move(sums: Sums, nest: ir.Operation, buffer: ir.Operation) -> bool:
-    """Whether the nest may be done at the contraction's place: all it reads is there, and nothing in between minds."""
-    generic = sums.generic
-    result = nest.operands[len(nest.operands) - 1]
-    touched = {root_of(value) for value in nest.operands if is_memref(value.type)} - {buffer.results[0]}
-    sources = {root_of(value) for value in sums.sources}
-    others = (touched - {root_of(result)}) | sources
-    if any(not distinct(root_of(result), other) for other in others):
-        return False
-    if [root_of(v) for v in nest.operands if is_memref(v.type)].count(root_of(result)) != 1:
-        return False
-
-    def between(operation: ir.Operation) -> bool:
-        return generic.is_before_in_block(operation) and operation.is_before_in_block(nest)
-
-    for current in _made_in(generic.block, _needed(nest, buffer)):
-        if between(current) and not _can_go_before(current, generic):
-            return False
-    for root in touched:
-        for current in users(generic.block, root):
-            if current.name == "memref.dealloc" or not between(current):
-                continue
-            # What the result's memory held before may still be read until the nest is done.
-            if root == root_of(result) or not _only_reads(current, touched):
-                return False
-    return True
-
-
-def _needed(nest: ir.Operation, buffer: ir.Operation) -> list[ir.Value]:
-    """The values that a nest uses, without the buffer and its views."""
-    return [value for value in [*nest.operands, *captured(nest)] if root_of(value) != buffer.results[0]]
-
-
-def _made_in(block: ir.Block, values: list[ir.Value]) -> list[ir.Operation]:
-    """The operations of ``block`` that make the values."""
-    made = dict.fromkeys(made_by(value) for value in values)
-    return [operation for operation in made if operation is not None and operation.block == block]
-
-
-def _can_go_before(current: ir.Operation, generic: ir.Operation) -> bool:
-    """Whether an allocation or a view behind ``generic`` needs nothing that is made there."""
-    if current.name not in ("memref.alloc", "arith.constant") and not _is_view(current):
-        return False
-    return not any(generic.is_before_in_block(made) for made in _made_in(generic.block, list(current.operands)))
-
-
-def _is_view(operation: ir.Operation) -> bool:
-    return len(operation.results) == 1 and is_memref(operation.results[0].type) and operation.name != "memref.alloc"
-
-
-def _only_reads(operation: ir.Operation, touched: set[ir.Value]) -> bool:
-    if operation.name != "linalg.generic":
-        return False
-    return root_of(operation.operands[len(operation.operands) - 1]) not in touched
-
-
-def prepare(found: Found, generic: ir.Operation) -> None:
-    """Move what the tail needs before the contraction ``generic``."""
-    for operation in _made_in(generic.block, _needed(found.nest, found.buffer)):
-        if generic.is_before_in_block(operation):
-            operation.move_before(generic)

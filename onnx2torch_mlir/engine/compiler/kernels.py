@@ -22,6 +22,7 @@ from onnx2torch_mlir.engine.compiler.collapse import (
     relaxed_types,
 )
 from onnx2torch_mlir.engine.compiler.constant_arguments import GIVEN
+from onnx2torch_mlir.engine.compiler.distinct_memory import distinct
 from onnx2torch_mlir.engine.compiler.flatten import assemble, dynamic_strides, parts, without_offset
 from onnx2torch_mlir.engine.compiler.likeness import Likeness, likeness, made_alike
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
@@ -45,7 +46,7 @@ def outline(module: ir.Module, loops: Sequence[ir.Operation] = ()) -> dict[str, 
         _outline_loop(loop, kernels)
     for operation in named(main, "memref.copy", "linalg.generic"):
         if operation.name == "memref.copy" and not all(_is_dense(operand.type) for operand in operation.operands):
-            operation = _copy_as_generic(operation)
+            operation = copy_as_generic(operation)
         if operation.name == "linalg.generic":
             _outline_one(operation, kernels)
     return kernels.exclusive
@@ -55,7 +56,8 @@ def _is_dense(type_: ir.Type) -> bool:
     return isinstance(type_, ir.MemRefType) and not isinstance(type_.layout, ir.StridedLayoutAttr)
 
 
-def _copy_as_generic(copy: ir.Operation) -> ir.Operation:
+def copy_as_generic(copy: ir.Operation) -> ir.Operation:
+    """A ``linalg.generic`` instead of a ``memref.copy``."""
     rank = ir.MemRefType(copy.operands[0].type).rank
     identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
@@ -257,24 +259,3 @@ def _alone(passed: list[ir.Value]) -> list[int]:
         if root is not None and all(distinct(root, other) for other in others):
             found.append(position)
     return found
-
-
-def distinct(one: ir.Value, other: ir.Value) -> bool:
-    """Whether the program text proves that two roots (`root_of`) share no memory."""
-    if one == other:
-        return False
-    fresh_one, fresh_other = _is_fresh(one), _is_fresh(other)
-    if fresh_one and fresh_other:
-        return True
-    # A buffer made in the function never is an argument of it or a constant; a loop's or branch's result may be
-    # anything.
-    return (fresh_one and _is_outside(other)) or (fresh_other and _is_outside(one))
-
-
-def _is_fresh(value: ir.Value) -> bool:
-    return made_by(value, "memref.alloc") is not None
-
-
-def _is_outside(value: ir.Value) -> bool:
-    # Arguments of @main come as pointers and are assembled by a cast.
-    return made_by(value, "memref.get_global", "builtin.unrealized_conversion_cast") is not None

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler import row_code
+from onnx2torch_mlir.engine.compiler.distinct_memory import distinct
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length
-from onnx2torch_mlir.engine.compiler.kernels import distinct
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place, is_dense_along, nest_of, row_axes, row_loops, turning, uses
 from onnx2torch_mlir.engine.compiler.repeated_code import RepeatedCode
 from onnx2torch_mlir.engine.compiler.walks import functions, named, symbol

@@ -10,7 +10,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func, llvm
 
 from onnx2torch_mlir.engine.compiler.argument_words import loaded, pointer_to, stored
-from onnx2torch_mlir.engine.compiler.contraction_tails import Found, spread_of
+from onnx2torch_mlir.engine.compiler.contraction_tails import Follower, spread_of
 from onnx2torch_mlir.engine.compiler.flatten import Known, parts, size_word, sizes_and_strides, times, value_of, without_offset
 from onnx2torch_mlir.engine.compiler.kernels import is_constant
 from onnx2torch_mlir.engine.compiler.likeness import likeness, made_alike
@@ -27,7 +27,7 @@ _SUMS, _OUT, _WORDS = 0, 6, 7
 
 
 @contextmanager
-def handed_on(found: Found | None, tails: Outlined, widths: list[int]) -> Iterator[list[ir.Value]]:
+def handed_on(found: Follower | None, tails: Outlined, widths: list[int]) -> Iterator[list[ir.Value]]:
     """What the driver's call, in the block, hands on to a tail (`tail_text.ARGUMENTS`): null pointers, if there is none.
 
     The tail's function is added to ``tails``. It takes any number of columns; most often there will be one of ``widths``.
@@ -69,12 +69,12 @@ def handed_on(found: Found | None, tails: Outlined, widths: list[int]) -> Iterat
     # What is called in a loop, or by several threads, needs words of its own each time.
     stack = llvm.StackSaveOp(pointer()).result
     words = stored([value_of(value) for value in given if not _is_known(value)])
-    yield [pointer_to(name, _signature()), out, words]
+    yield [pointer_to(name, signature()), out, words]
     llvm.StackRestoreOp(stack)
 
 
 def _function(
-    found: Found, module: ir.Module, widths: list[int], given: list[Known], places: tuple[int, list[ir.Value]]
+    found: Follower, module: ir.Module, widths: list[int], given: list[Known], places: tuple[int, list[ir.Value]]
 ) -> ir.Operation:
     """The tail's function, in the ``module``.
 
@@ -83,7 +83,7 @@ def _function(
     """
     result, free = places
     with ir.Location.unknown():
-        kernel = func.FuncOp("tail", (_signature(), []), visibility="private", ip=ir.InsertionPoint(module.body))
+        kernel = func.FuncOp("tail", (signature(), []), visibility="private", ip=ir.InsertionPoint(module.body))
         block = kernel.add_entry_block()
         with ir.InsertionPoint(block):
             arguments = list(block.arguments)
@@ -106,7 +106,8 @@ def _type_of(value: Known) -> ir.Type:
     return word() if isinstance(value, int) else value.type
 
 
-def _signature() -> list[ir.Type]:
+def signature() -> list[ir.Type]:
+    """The types of a tail's arguments, as `tail_text.call` gives them."""
     return [pointer(), *[word()] * 5, pointer(), pointer()]
 
 
@@ -119,7 +120,7 @@ def _groups(value: ir.Value, sizes: list[Known], strides: list[Known]) -> list[K
     return told[:-1]
 
 
-def _parts(found: Found, position: int) -> list[Known]:
+def _parts(found: Follower, position: int) -> list[Known]:
     """What the function is told of an operand that moves along some rows: as of the groups of an array's."""
     nest = found.nest
     out = nest.operands[len(nest.operands) - 1]

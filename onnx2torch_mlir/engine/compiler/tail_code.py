@@ -11,7 +11,7 @@ from torch_mlir.dialects import arith, scf
 
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
-from onnx2torch_mlir.engine.compiler.contraction_tails import Found, spread_of
+from onnx2torch_mlir.engine.compiler.contraction_tails import Follower, spread_of
 from onnx2torch_mlir.engine.compiler.extents import index
 from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes
 from onnx2torch_mlir.engine.compiler.likeness import captured
@@ -45,7 +45,9 @@ class _Wrap(NamedTuple):
     jump: ir.Value
 
 
-def write_body(found: Found, of_block: list[ir.Value], told: list[ir.Value], free: list[ir.Value], widths: list[int]) -> None:
+def write_body(
+    found: Follower, of_block: list[ir.Value], told: list[ir.Value], free: list[ir.Value], widths: list[int]
+) -> None:
     """The nest over the rows and columns of one block (sums, row, rows, column, columns, across); ``told``: all the rest."""
     nest = found.nest
     rest = iter(told)
@@ -126,7 +128,7 @@ def _ask(place: ir.Value, count: int, *, writing: bool) -> None:
         ir.Operation.create("llvm.intr.prefetch", operands=[bytes_on(place, line)], attributes=attributes)
 
 
-def _rows_of(found: Found, position: int, block: list[ir.Value], rest: Iterator[ir.Value]) -> _Rows:
+def _rows_of(found: Follower, position: int, block: list[ir.Value], rest: Iterator[ir.Value]) -> _Rows:
     """Where the rows of an operand are in a block of (sums, row, rows, column, columns, across)."""
     sums, row, _, column, _, across = block
     value, kind = found.nest.operands[position], found.kinds[position]
