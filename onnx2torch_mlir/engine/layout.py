@@ -89,6 +89,7 @@ class Packing:
     by side for each column, two of 16 bits or, where none is above ``largest``, four of 8 bits (integer_tile.py), and
     before each panel of those the sums of its columns; beyond the last there are zeros. With ``codes`` the weight is
     one of `derived.py`, packed as packed_codes.py does; all segments are one there, and batches count as one step each.
+    With ``parts`` the columns fall into so many parts of whole panels; the first panel of each comes first, then the second.
     With ``windows`` the segments are the lines, columns and channels of windows of 3 by 3, packed as `TILE_PLACES` batches of
     what Winograd's F(2x2, 3x3) makes of them.
     """
@@ -104,6 +105,7 @@ class Packing:
     codes: bool = False
     largest: int = 0
     windows: bool = False
+    parts: int = 1
 
     @property
     def packed_batches(self) -> list[int]:

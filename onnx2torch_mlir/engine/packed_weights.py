@@ -80,12 +80,27 @@ def _floats(parts: Iterator[_Placed], dtype: np.dtype[Any], packing: Packing, ro
     result = room.empty(math.prod(packing.shape) * dtype.itemsize).view(dtype).reshape(packing.shape)
     panels = np.moveaxis(result, len(packing.packed_batches), -2)
     for dim, start, view in parts:
-        end = start + view.shape[dim]
-        if dim == view.ndim - 1:
+        by_columns = dim == view.ndim - 1
+        place = [slice(None)] * (panels.ndim - 2)
+        if not by_columns:
+            place[dim] = slice(start, start + view.shape[dim])
+        for number, columns, first in _by_part(packing, start if by_columns else 0, view.shape[-1]):
             # Columns are an axis of whole panels there.
-            dim, start, end = panels.ndim - 2, start // packing.width, -(-end // packing.width)
-        (_fill_transformed if packing.windows else _fill)(panels[(slice(None),) * dim + (slice(start, end),)], view)
+            whole = slice(first // packing.width, -(-(first + columns.stop - columns.start) // packing.width))
+            target = panels[..., number :: packing.parts, :][(*place, whole)]
+            (_fill_transformed if packing.windows else _fill)(target, view[..., columns])
     return result
+
+
+def _by_part(packing: Packing, start: int, count: int) -> Iterator[tuple[int, slice, int]]:
+    """``count`` columns from ``start`` on: the number of each part that has some of them, which of them these are, and the
+    first's number there."""
+    each = packing.columns[0] // packing.parts
+    for number in range(packing.parts):
+        before = number * each - start
+        low, high = max(before, 0), min(before + each, count)
+        if low < high or packing.parts == 1:
+            yield number, slice(low, high), low - before
 
 
 def _computed_parts(weight: Computed, packing: Packing) -> Iterator[_Placed]:

@@ -7,7 +7,7 @@ taken for all steps at once, before the loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypedDict
 
@@ -56,38 +56,30 @@ Step = Callable[[ProgramBuilder, Cell, Value, list[Value]], list[Value]]
 
 def rnn_step(g: ProgramBuilder, cell: Cell, x: Value, states: list[Value]) -> list[Value]:
     """Ht = f(Xt*W + Ht-1*R + b)."""
-    return [cell.activate(g, 0, g.add(x, _recur(g, cell, states[0])))]
+    (gate,) = _recurrent_gates(g, cell, states[0], range(1))
+    return [cell.activate(g, 0, g.add(x, gate))]
 
 
 def gru_step(g: ProgramBuilder, cell: Cell, x: Value, states: list[Value]) -> list[Value]:
     """Gates z, r, h; ``cell.flag`` is linear_before_reset."""
     (hidden,) = states
     xz, xr, xh = cell.gates(g, x, 3)
+    rz, rr, *rest = _recurrent_gates(g, cell, hidden, range(3 if cell.flag else 2))
+    update = cell.activate(g, 0, g.add(xz, rz))
+    reset = cell.activate(g, 0, g.add(xr, rr))
     if cell.flag:
-        rz, rr, rh = cell.gates(g, _recur(g, cell, hidden), 3)
-        update = cell.activate(g, 0, g.add(xz, rz))
-        reset = cell.activate(g, 0, g.add(xr, rr))
-        candidate = cell.activate(g, 1, g.add(xh, g.mul(reset, rh)))
+        gated = g.mul(reset, rest[0])
     else:
-        weights = g.slice(cell.recurrent, 1, 0, 2 * cell.hidden), g.slice(cell.recurrent, 1, 2 * cell.hidden, 3 * cell.hidden)
-        bias = cell.recurrent_bias
-        gates = g.call("aten.mm.default", hidden, weights[0])
-        if bias is not None:
-            gates = g.add(gates, g.slice(bias, 0, 0, 2 * cell.hidden))
-        rz, rr = cell.gates(g, gates, 2)
-        update = cell.activate(g, 0, g.add(xz, rz))
-        reset = cell.activate(g, 0, g.add(xr, rr))
-        rh = g.call("aten.mm.default", g.mul(reset, hidden), weights[1])
-        if bias is not None:
-            rh = g.add(rh, g.slice(bias, 0, 2 * cell.hidden, 3 * cell.hidden))
-        candidate = cell.activate(g, 1, g.add(xh, rh))
+        (gated,) = _recurrent_gates(g, cell, g.mul(reset, hidden), range(2, 3))
+    candidate = cell.activate(g, 1, g.add(xh, gated))
     return [g.add(g.mul(g.sub(1.0, update), candidate), g.mul(update, hidden))]
 
 
 def lstm_step(g: ProgramBuilder, cell: Cell, x: Value, states: list[Value]) -> list[Value]:
     """Gates i, o, f, c; ``cell.flag`` is input_forget."""
     hidden, memory = states
-    i, o, f, c = cell.gates(g, g.add(x, _recur(g, cell, hidden)), 4)
+    by_hidden = _recurrent_gates(g, cell, hidden, range(4))
+    i, o, f, c = (g.add(one, other) for one, other in zip(cell.gates(g, x, 4), by_hidden, strict=True))
     if cell.peepholes:
         i = g.add(i, g.mul(cell.peepholes[0], memory))
         f = g.add(f, g.mul(cell.peepholes[2], memory))
@@ -101,9 +93,20 @@ def lstm_step(g: ProgramBuilder, cell: Cell, x: Value, states: list[Value]) -> l
     return [g.mul(o, cell.functions[2](g, memory)), memory]
 
 
-def _recur(g: ProgramBuilder, cell: Cell, hidden: Value) -> Value:
-    product = cell.product(g, hidden, cell.recurrent)
-    return product if cell.recurrent_bias is None else g.add(product, cell.recurrent_bias)
+def _recurrent_gates(g: ProgramBuilder, cell: Cell, state: Value, gates: range) -> list[Value]:
+    """The ``gates`` of a state's product with their recurrent weights, [B, H] each.
+
+    They are cut before anything is added: nests of one gate's width then read the product, and may follow it part by part
+    (`onnx2torch_mlir.engine.compiler.column_parts`).
+    """
+    size, weights, bias = cell.hidden, cell.recurrent, cell.recurrent_bias
+    low, high = gates.start * size, gates.stop * size
+    if high - low != weights.shape[1]:
+        weights = g.slice(weights, 1, low, high)
+    found = cell.gates(g, cell.product(g, state, weights), len(gates))
+    if bias is None:
+        return found
+    return [g.add(gate, g.slice(bias, 0, i * size, (i + 1) * size)) for i, gate in zip(gates, found, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -114,11 +117,13 @@ class Layer:
     gates: int
     states: int
     defaults: tuple[str, ...]
+    joins_biases: bool
+    """Whether both biases are only ever added to the gates, so that all steps' inputs may have them before the loop."""
 
 
-RNN = Layer(rnn_step, 1, 1, ("Tanh",))
-GRU = Layer(gru_step, 3, 1, ("Sigmoid", "Tanh"))
-LSTM = Layer(lstm_step, 4, 2, ("Sigmoid", "Tanh", "Tanh"))
+RNN = Layer(rnn_step, 1, 1, ("Tanh",), joins_biases=True)
+GRU = Layer(gru_step, 3, 1, ("Sigmoid", "Tanh"), joins_biases=False)
+LSTM = Layer(lstm_step, 4, 2, ("Sigmoid", "Tanh", "Tanh"), joins_biases=True)
 
 
 class RecurrentAttributes(TypedDict, total=False):
@@ -149,7 +154,7 @@ class Wrapper:
             new = layer.step(g, cell, g.add(x, g.matmul(seen, self.weights)), own)
             return [*new, self.look(g, new[0])]
 
-        return Layer(step, layer.gates, layer.states + 1, layer.defaults)
+        return replace(layer, step=step, states=layer.states + 1)
 
 
 def recurrent(
@@ -212,12 +217,12 @@ def recurrent(
             around = wrappers[index].around(layer)
             states.append(g.full([batch, wrappers[index].weights.shape[0]], 0, x.dtype))
         by_input, by_hidden = products[index] if products else (ProgramBuilder.matmul, ProgramBuilder.matmul)
-        bias = None if b is None else g.select(b, 0, index)
         width = layer.gates * hidden
+        bias, recurrent_bias = (None, None) if b is None else _biases(g, layer, g.select(b, 0, index), width)
         inner = Cell(
             hidden,
             g.permute(g.select(r, 0, index), [1, 0]),
-            None if bias is None else g.slice(bias, 0, width, 2 * width),
+            recurrent_bias,
             ()
             if peepholes is None
             else tuple(g.slice(g.select(peepholes, 0, index), 0, k * hidden, (k + 1) * hidden) for k in range(3)),
@@ -229,7 +234,7 @@ def recurrent(
         steps = g.call("aten.flip.default", x, [0]) if reverse else x
         steps = by_input(g, steps, g.permute(g.select(w, 0, index), [1, 0]))
         if bias is not None:
-            steps = g.add(steps, g.slice(bias, 0, 0, width))
+            steps = g.add(steps, bias)
         sequences = [steps]
         if sequence_lens is not None:
             sequences.append(_inside(g, sequence_lens, length, reverse))
@@ -243,6 +248,12 @@ def recurrent(
         y = g.permute(y, [2, 0, 1, 3])
         last = [g.permute(item, [1, 0, 2]) for item in last]
     return (y, *last)
+
+
+def _biases(g: ProgramBuilder, layer: Layer, both: Value, width: int) -> tuple[Value, Value | None]:
+    """What is added to the products of the input and of the hidden state with their weights, each [G*H]."""
+    by_input, by_hidden = g.slice(both, 0, 0, width), g.slice(both, 0, width, 2 * width)
+    return (g.add(by_input, by_hidden), None) if layer.joins_biases else (by_input, by_hidden)
 
 
 def _shaped(g: ProgramBuilder, value: Value, shape: Sequence[Dim]) -> Value:

@@ -36,8 +36,10 @@ _COLUMNS_AT_ONCE = 1 << 20
 """Bytes of columns that a thread packs before they meet all rows."""
 
 
-FLAGS = (("%add", "i1"), ("%back", "i1"))
-"""Whether sums are added to what is there, and whether blocks are walked from the last to the first (walking_back.py)."""
+FLAGS = (("%add", "i1"), ("%back", "i1"), ("%parts", "i64"))
+"""Whether sums are added to what is there, whether blocks are walked from the last to the first (walking_back.py), and of how
+many parts of the columns a panel each is done together: where there are several, the tail is what follows (column_parts.py),
+and panels of the parts take turns (layout.py)."""
 
 
 class Blocks:
@@ -100,7 +102,8 @@ class Blocks:
             "%block_rows = arith.muli %steps_each, %row_step : i64",
             "%high = arith.ceildivsi %ms, %block_rows : i64",
             f"%most_columns = arith.constant {BLOCK_COLUMNS} : i64",
-            "%widest = arith.ceildivsi %n, %most_columns : i64",
+            "%n_each = arith.divui %n, %parts : i64",
+            "%widest = arith.ceildivsi %n_each, %most_columns : i64",
             "%fewest = arith.muli %high, %widest : i64",
             f"%few_blocks = arith.constant {_FEW} : i64",
             "%are_few = arith.cmpi slt, %fewest, %few_blocks : i64",
@@ -111,15 +114,19 @@ class Blocks:
             "%pay = arith.andi %are_long, %are_high : i1",
             "%halved = arith.andi %are_few, %pay : i1",
             f"%half_of_columns = arith.constant {HALF_OF_COLUMNS} : i64",
-            "%block_columns = arith.select %halved, %half_of_columns, %most_columns : i64",
+            "%usual = arith.select %halved, %half_of_columns, %most_columns : i64",
+            # Of parts a panel each, as these follow each other in memory.
+            "%has_parts = arith.cmpi sgt, %parts, %one : i64",
+            "%block_columns = arith.select %has_parts, %width, %usual : i64",
             "%panels_in = arith.divui %block_columns, %width : i64",
-            "%wide = arith.ceildivsi %n, %block_columns : i64",
+            "%wide = arith.ceildivsi %n_each, %block_columns : i64",
             "%blocks = arith.muli %high, %wide : i64",
         ]
 
     def blocks(self, name: str) -> str:
         """Blocks ``begin`` to ``end`` of the result of one batch."""
         moved = {"%table": "%rows", "%m": "%mh", "%b": "%bj", "%n": "%nh", "%c": "%target", "%column": "%j", "%across": "%n"}
+        moved["%tail"] = "%tail_of_sums"
         moved |= contraction_panels.of_segments(self.kind.segments)
         moved |= {"%fresh": "%fresh_here", "%source": "%from"} if self.sources else contraction_panels.PACKED
         panels = [contraction_panels.call("panels", self.kind.segments, moved)]
@@ -137,11 +144,17 @@ class Blocks:
             *([] if self.sources else ["%no = arith.constant false"]),
             *own("rows", (BLOCK_ROWS + 1) * row_tables.ENTRY_BYTES),
             *own("sums", BLOCK_ROWS * BLOCK_COLUMNS * _BYTES),
-            *tail_text.follows(),
-            *tail_text.steps(self.kind.rows),
             *self.count(),
+            "%nothing = llvm.mlir.zero : !llvm.ptr",
+            "%tail_of_sums = arith.select %has_parts, %nothing, %tail : !llvm.ptr",
+            *tail_text.follows("%tail_of_sums"),
+            *tail_text.steps(self.kind.rows),
             *(byte_rows.are_on_grid() if self.kind.as_bytes else []),
             "%step = arith.muli %far, %panels_in : i64",
+            # Blocks of the same rows are side by side, and what follows is done for all of them at once.
+            "%is_flat = arith.cmpi eq, %high, %one : i64",
+            "%follows_all = arith.andi %has_parts, %is_flat : i1",
+            "%follows_here = arith.xori %has_parts, %follows_all : i1",
             "%inner_count = arith.select %by_rows, %wide, %high : i64",
             "%before = arith.muli %batch, %ms : i64",
             "%no_row = arith.constant -1 : i64",
@@ -154,9 +167,9 @@ class Blocks:
             "%inner = arith.remui %t, %inner_count : i64",
             "%across = arith.select %by_rows, %inner, %outer : i64",
             "%down = arith.select %by_rows, %outer, %inner : i64",
-            "%j = arith.muli %across, %block_columns : i64",
+            "%j_each = arith.muli %across, %block_columns : i64",
             "%i = arith.muli %down, %block_rows : i64",
-            "%nleft = arith.subi %n, %j : i64",
+            "%nleft = arith.subi %n_each, %j_each : i64",
             "%nh = arith.minsi %nleft, %block_columns : i64",
             "%mleft = arith.subi %ms, %i : i64",
             "%mh = arith.minsi %mleft, %block_rows : i64",
@@ -164,13 +177,29 @@ class Blocks:
             "scf.if %others {",
             row_tables.write_for_tiles("m", self.kind.rows, ("ma", "mt"), ("%rows", "%i", "%mh")),
             "}",
-            "%fb = arith.muli %across, %step : i64",
-            "%bj = llvm.getelementptr %b[%fb] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             "%row = arith.addi %before, %i : i64",
+            "%parts_before = arith.muli %across, %parts : i64",
+            "scf.for %part = %none to %parts step %one : i64 {",
+            "%columns_before = arith.muli %part, %n_each : i64",
+            "%j = arith.addi %j_each, %columns_before : i64",
+            "%step_here = arith.addi %parts_before, %part : i64",
+            "%fb = arith.muli %step_here, %step : i64",
+            "%bj = llvm.getelementptr %b[%fb] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
             *tail_text.target(),
             *self._source_of_block(),
             *panels,
+            "}",
+            "scf.if %follows_here {",
+            tail_text.call("%c", ["row", "mh", "j_each", "nh", "n_each"]),
+            "}",
             "scf.yield %i : i64",
+            "}",
+            "scf.if %follows_all {",
+            "%j_first = arith.muli %begin, %block_columns : i64",
+            "%j_behind = arith.muli %end, %block_columns : i64",
+            "%j_last = arith.minsi %j_behind, %n_each : i64",
+            "%n_all = arith.subi %j_last, %j_first : i64",
+            tail_text.call("%c", ["before", "ms", "j_first", "n_all", "n_each"]),
             "}",
             "return",
             "}",

@@ -7,6 +7,7 @@ operands it moves. What does not fit stays a loop nest. Weights are packed once,
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
@@ -18,17 +19,20 @@ from onnx2torch_mlir.engine.compiler import (
     call_memory,
     coded_columns,
     column_packing,
+    column_parts,
     columns_in_place,
     contraction_driver,
     contraction_tails,
     dot_products,
     double_products,
+    following,
     tail_calls,
     threads,
     walking_back,
     winograd,
 )
 from onnx2torch_mlir.engine.compiler.arguments import Weights
+from onnx2torch_mlir.engine.compiler.column_parts import Parts
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, FEW_ROWS, HALF_OF_COLUMNS, Kind
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
@@ -67,6 +71,8 @@ class _Program:
     """Numbers of segments and of dims of batches, of columns that are packed before a loop over rows."""
     has_winograd: bool = False
     """Whether some convolution goes by Winograd's algorithm."""
+    has_parts: bool = False
+    """Whether something follows parts of columns."""
     tiles: NeededTiles = field(default_factory=lambda: NeededTiles(of_host()))
 
 
@@ -134,6 +140,7 @@ def _append(module: ir.Module, program: _Program, written: WrittenCode) -> None:
     texts += contraction_driver.functions_for(
         unit, *needed, dots=program.dots, doubles=program.doubles, with_winograd=program.has_winograd
     )
+    texts += [column_parts.FUNCTION] if program.has_parts else []
     written.add(module, threads.SIGNATURES + call_memory.SIGNATURES, *texts)
 
 
@@ -151,14 +158,31 @@ def _call(found: Contraction, program: _Program) -> None:
         return
     many = packing is not None or rows is not None
     tail = contraction_tails.find(found, fill) if many else None
+    parts = None
     if tail is not None:
         contraction_tails.prepare(tail, generic)
+    elif packing is not None and not _has_other_driver(found, program, packing, zeroed=fill is not None):
+        parts = column_parts.find(found, packing.width)
+    if parts is not None and packing is not None:
+        packing = dataclasses.replace(packing, parts=parts.count)
+        following.move_before(generic, parts.nests)
     with ir.InsertionPoint(generic), generic.location, _place(found, fill, many=many):
-        _emit(found, program, packing, tail, zeroed=fill is not None)
+        _emit(found, program, packing, tail, parts, zeroed=fill is not None)
     generic.erase()
     if tail is not None:
         program.nests = [nest for nest in program.nests if nest != tail.nest]
         contraction_tails.leave_out(tail)
+    for follower in parts.nests if parts is not None else []:
+        program.nests = [nest for nest in program.nests if nest != follower]
+        follower.erase()
+
+
+def _has_other_driver(found: Contraction, program: _Program, packing: Packing, *, zeroed: bool) -> bool:
+    """Whether the contraction goes another way than by blocks of rows and panels of floats (`_emit`)."""
+    if not zeroed or packing.codes:
+        return packing.codes
+    by_winograd = program.with_winograd and winograd.match(found, packing) is not None
+    return by_winograd or dot_products.kind_of(of_host(), found, packing) is not None
 
 
 def _least_rows(found: Contraction) -> int:
@@ -195,6 +219,7 @@ def _emit(
     program: _Program,
     packing: Packing | None,
     tail: contraction_tails.Found | None,
+    parts: Parts | None,
     *,
     zeroed: bool,
 ) -> None:
@@ -241,8 +266,10 @@ def _emit(
         words += [sizes.count(dim), sizes.step(found.right, dim)]
     add = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
     back = walking_back.says(found.generic)
-    given = [*_pointers(found, program, right, tail), add, back, *words]
-    with tail_calls.handed_on(tail, program.tails, _widths(found, codes=codes)) as told:
+    given = [*_pointers(found, program, right, tail), add, back, sizes.number(1 if parts is None else parts.count), *words]
+    program.has_parts = program.has_parts or parts is not None
+    handed_on = tail_calls.handed_on(tail, program.tails, _widths(found, codes=codes))
+    with handed_on if parts is None else column_parts.handed_on(parts, program.tails) as told:
         func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *told])
 
 

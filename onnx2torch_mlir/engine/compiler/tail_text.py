@@ -16,9 +16,9 @@ ARGUMENTS = tuple((f"%tail{name}", "!llvm.ptr") for name in ("", "_out", "_words
 """What is handed on: the tail's function, the array that it writes, and the words that it reads besides."""
 
 
-def follows() -> list[str]:
+def follows(tail: str = ARGUMENTS[0][0]) -> list[str]:
     """``%has_tail``: whether there is a tail."""
-    return ["%no_tail = llvm.mlir.zero : !llvm.ptr", '%has_tail = llvm.icmp "ne" %tail, %no_tail : !llvm.ptr']
+    return ["%no_tail = llvm.mlir.zero : !llvm.ptr", f'%has_tail = llvm.icmp "ne" {tail}, %no_tail : !llvm.ptr']
 
 
 def steps(rows: int) -> list[str]:
