@@ -130,6 +130,9 @@ class Blocks:
         moved |= contraction_panels.of_segments(self.kind.segments)
         moved |= {"%fresh": "%fresh_here", "%source": "%from"} if self.sources else contraction_panels.PACKED
         panels = [contraction_panels.call("panels", self.kind.segments, moved)]
+        if self.kind.has_rows_alone:
+            single = contraction_panels.call("row", self.kind.segments, moved)
+            panels = ["%is_row = arith.cmpi eq, %mh, %one : i64", "scf.if %is_row {", single, "} else {", *panels, "}"]
         if self.kind.codes:
             of_block = tail_text.call("%sums", ["row", "mh", "j", "nh", "n"])
             moved["%k"] = "%kn0"

@@ -83,6 +83,8 @@ def functions_for(
     for count in range(1, most + 1):
         texts += [contraction_panels.tile_loop(unit, count, tiles), contraction_panels.panel(unit, count)]
     texts += [contraction_panels.panels(unit, count) for count in segments]
+    alone = {kind.segments for kind in kinds if kind.has_rows_alone}
+    texts += [contraction_panels.row(unit, count, contraction_panels.one_row(most)) for count in sorted(alone)]
     texts += [contraction_rows.function(kind) for kind in sorted(of_rows, key=lambda kind: kind.name)]
     if codes:
         texts.append(coded_columns.functions(unit, codes))

@@ -50,6 +50,11 @@ class Kind:
         return self.unpacked == 0
 
     @property
+    def has_rows_alone(self) -> bool:
+        """Whether there is another function for single rows (`contraction_panels.row`)."""
+        return self.packed and not self.codes
+
+    @property
     def name(self) -> str:
         """The function of this kind."""
         right = "bytes" if self.as_bytes else "codes" if self.codes else str(self.unpacked)

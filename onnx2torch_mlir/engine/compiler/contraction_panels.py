@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from onnx2torch_mlir.engine.compiler import tail_text, tile_asks, tile_rows
-from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, declared, product, words
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, declared, product, word_at, words
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -55,13 +55,13 @@ def _sizes(segments: int) -> list[str]:
 
 
 def _arguments(what: str, segments: int) -> list[tuple[str, str]]:
-    """What "tiles" and "panel" take, of the columns of one panel, and "panels", of ``n``: names and types.
+    """What "tiles" and "panel" take, of the columns of one panel, and "panels" and "row", of ``n``: names and types.
 
     ``by_step`` says how many bytes apart columns are, packed or where they lie, from one step to the next. ``row`` and
     ``column`` are the first of the sums for a tail, ``across`` all columns of the result; ``last`` says whether a tail follows
     because the sums of a panel are whole after this call.
     """
-    columns, last = ("%n", []) if what == "panels" else ("%columns", [("%by_step", "i64"), ("%last", "i1")])
+    columns, last = ("%n", []) if what in ("panels", "row") else ("%columns", [("%by_step", "i64"), ("%last", "i1")])
     pointers = [("%a", "!llvm.ptr"), ("%table", "!llvm.ptr"), ("%m", "i64"), ("%b", "!llvm.ptr")]
     head = [*pointers, (columns, "i64"), ("%c", "!llvm.ptr"), ("%add", "i1")]
     return [*head, *words(_sizes(segments)), *SOURCE, *last, *words(_PLACE), *tail_text.ARGUMENTS]
@@ -185,9 +185,9 @@ def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
     return lines
 
 
-def _call_tile(segments: int, size: TileSize, rows: str) -> str:
+def _call_tile(segments: int, size: TileSize, rows: str, columns_at: str = "%b") -> str:
     lacking = ["%one", "%none"] * (size.segments - segments)
-    values = ["%a", rows, "%b", "%here", "%next", "%columns", "%add", "%by_step", *lacking]
+    values = ["%a", rows, columns_at, "%here", "%next", "%columns", "%add", "%by_step", *lacking]
     values += [*(f"%{name}" for name in _sizes(segments)), *(["%source", "%apart"] if size.packs else [])]
     return called(size.name, list(zip(values, tile_types(size.segments, packs=size.packs), strict=True)))
 
@@ -321,3 +321,33 @@ def panels(unit: VectorUnit, segments: int) -> str:
         "}",
     ]
     return "\n".join(lines)
+
+
+def row(unit: VectorUnit, segments: int, tile: TileSize) -> str:
+    """@o2m_row_S: what @o2m_panels_S does of packed columns, for a single row: what lies between panels and tiles, which are
+    done in a fraction of a microsecond then, is left out. The ``tile`` is that of one row."""
+    lines = [
+        _declaration("row", segments),
+        *tail_text.follows(),
+        "%none = arith.constant 0 : i64",
+        "%one = arith.constant 1 : i64",
+        f"%width = arith.constant {unit.columns} : i64",
+        f"%by_step = arith.constant {unit.columns * _BYTES} : i64",
+        product("panel", ["%by_step", *(f"%n{i}" for i in range(segments))]),
+        word_at("place", "%table", 1),
+        "%offset = llvm.load %place : !llvm.ptr -> i64",
+        "%end = scf.for %j = %none to %n step %width iter_args(%bj = %b) -> (!llvm.ptr) : i64 {",
+        "%left = arith.subi %n, %j : i64",
+        "%columns = arith.minsi %left, %width : i64",
+        "%here = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        bytes_behind("%next", "%bj", "%panel"),
+        _call_tile(segments, tile, "%table", "%bj"),
+        "scf.if %has_tail {",
+        bytes_behind("%sums", "%here", "%offset"),
+        "%at = arith.addi %column, %j : i64",
+        tail_text.call("%sums", ["row", "one", "at", "columns", "across"]),
+        "}",
+        "scf.yield %next : !llvm.ptr",
+        "}",
+    ]
+    return "\n".join([*lines, "return", "}"])
