@@ -31,8 +31,6 @@ _MOST_ROWS = 16
 _ACROSS = 1
 """How many of the nests' loops are columns."""
 
-_COLUMNS_AT_ONCE = 64
-"""What followers hand on to each other then is in the first-level cache, and tails know the number."""
 _OF_BLOCK = ("row", "rows", "column", "columns", "across")
 
 
@@ -179,7 +177,7 @@ def _rows(value: ir.Value) -> list[int | ir.Value] | None:
 def handed_on(parts: Parts, tails: Outlined) -> Iterator[list[ir.Value]]:
     """What the driver's call, in the block, hands on: the function that has all followers done, and words that tell them."""
     with ExitStack() as stack:
-        told = [stack.enter_context(tail_calls.handed_on(each, tails, [_COLUMNS_AT_ONCE])) for each in parts.followers]
+        told = [stack.enter_context(tail_calls.handed_on(each, tails, [])) for each in parts.followers]
         given = stored([value_of(len(told)), *(value for each in told for value in each)])
         yield [pointer_to(CHAIN, tail_calls.signature()), llvm.ZeroOp(pointer()).result, given]
 
@@ -190,24 +188,18 @@ FUNCTION = f"""
     %one = arith.constant 1 : i64
     %each = arith.constant {len(tail_text.ARGUMENTS)} : i64
     %count = llvm.load %words : !llvm.ptr -> i64
-    %most = arith.constant {_COLUMNS_AT_ONCE} : i64
-    %end = arith.addi %column, %columns : i64
-    scf.for %here = %column to %end step %most : i64 {{
-      %rest = arith.subi %end, %here : i64
-      %few = arith.minsi %rest, %most : i64
-      scf.for %i = %none to %count step %one : i64 {{
-        %before = arith.muli %i, %each : i64
-        %told = llvm.getelementptr %words[%before] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-        {word_at("at", "%told", 1)}
-        {word_at("at_out", "%told", 2)}
-        {word_at("at_words", "%told", 3)}
-        %tail = llvm.load %at : !llvm.ptr -> !llvm.ptr
-        %tail_out = llvm.load %at_out : !llvm.ptr -> !llvm.ptr
-        %tail_words = llvm.load %at_words : !llvm.ptr -> !llvm.ptr
-        {tail_text.call("%sums", ["row", "rows", "here", "few", "across"])}
-      }}
+    scf.for %i = %none to %count step %one : i64 {{
+      %before = arith.muli %i, %each : i64
+      %told = llvm.getelementptr %words[%before] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+      {word_at("at", "%told", 1)}
+      {word_at("at_out", "%told", 2)}
+      {word_at("at_words", "%told", 3)}
+      %tail = llvm.load %at : !llvm.ptr -> !llvm.ptr
+      %tail_out = llvm.load %at_out : !llvm.ptr -> !llvm.ptr
+      %tail_words = llvm.load %at_words : !llvm.ptr -> !llvm.ptr
+      {tail_text.call("%sums", _OF_BLOCK)}
     }}
     return
   }}"""
-"""Text of the function that has all followers done for a block, some columns after the other: the words it is given are the
-followers' number, and for each what the driver would hand on to a tail."""
+"""Text of the function that has all followers done for a block: the words it is given are their number, and for each what the
+driver would hand on to a tail."""

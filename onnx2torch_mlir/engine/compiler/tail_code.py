@@ -48,7 +48,10 @@ class _Wrap(NamedTuple):
 def write_body(
     found: Follower, of_block: list[ir.Value], told: list[ir.Value], free: list[ir.Value], widths: list[int]
 ) -> None:
-    """The nest over the rows and columns of one block (sums, row, rows, column, columns, across); ``told``: all the rest."""
+    """The nest over the rows and columns of one block (sums, row, rows, column, columns, across); ``told``: all the rest.
+
+    Where no widths are told, all are alike: several vectors take turns whatever the number of columns is.
+    """
     nest = found.nest
     rest = iter(told)
     operands: list[_Rows | ir.Value] = [
@@ -60,7 +63,8 @@ def write_body(
         if value not in mapping:
             mapping[value] = value.owner.operation.clone().results[0]
     asked = [kind in ("all", "spread") for kind in found.kinds]
-    _by_width(widths, of_block[4], lambda columns: _rows(nest, operands, mapping, of_block[2], columns, asked))
+    turns = 1 if widths else vectors_at_once(of_host())
+    _by_width(widths, of_block[4], lambda columns: _rows(nest, operands, mapping, of_block[2], columns, asked, turns))
 
 
 def _by_width(widths: list[int], columns: ir.Value, write: Callable[[ir.Value | int], None]) -> None:
@@ -85,8 +89,10 @@ def _rows(
     count: ir.Value,
     columns: ir.Value | int,
     asked: list[bool],
+    turns: int,
 ) -> None:
-    """The loop over ``count`` rows of so many columns; the next rows are ``asked`` for, where the width is known."""
+    """The loop over ``count`` rows of so many columns; the next rows are ``asked`` for, where the width is known. Where it is
+    not, ``turns`` vectors take turns."""
     rows = index_of(count)
     zero, one = (arith.ConstantOp(ir.IndexType.get(), i).result for i in (0, 1))
     width = columns if isinstance(columns, int) else ir.ShapedType.get_dynamic_size()
@@ -116,7 +122,7 @@ def _rows(
             if number in ahead:
                 there = _moved(base, ahead[number], operand.element)
                 _ask(there, width * element_bytes(operand.element), writing=number == len(operands) - 1)
-        _columns(nest, here, mapping, columns)
+        _columns(nest, here, mapping, columns, turns)
         scf.YieldOp(after)
 
 
@@ -184,12 +190,12 @@ def _following(rows: _Rows, begin: ir.Value, places: list[ir.Value]) -> list[ir.
 
 
 def _columns(
-    nest: ir.Operation, operands: list[ir.Value], outside: dict[ir.Value, ir.Value], count: ir.Value | int
+    nest: ir.Operation, operands: list[ir.Value], outside: dict[ir.Value, ir.Value], count: ir.Value | int, turns: int
 ) -> None:
     """The nest along ``count`` columns of one row."""
     arrays = [value for value in operands if is_memref(value.type) and ir.MemRefType(value.type).rank]
     if is_by_lanes(nest) and all(map(is_dense, arrays)):
-        _on_vectors(nest, operands, outside, count)
+        _on_vectors(nest, operands, outside, count, turns)
         return
     column = ir.AffineExpr.get_dim(0)
     ranks = [ir.MemRefType(value.type).rank if is_memref(value.type) else 0 for value in operands]
@@ -205,7 +211,7 @@ def _columns(
 
 
 def _on_vectors(
-    nest: ir.Operation, operands: list[ir.Value], outside: dict[ir.Value, ir.Value], count: ir.Value | int
+    nest: ir.Operation, operands: list[ir.Value], outside: dict[ir.Value, ir.Value], count: ir.Value | int, turns: int
 ) -> None:
     """The same by vectors: of loops of few turns LLVM makes none, now and then. Columns that fill no vector are masked."""
     unit = of_host()
@@ -225,10 +231,18 @@ def _on_vectors(
         lanes.store(result, operands[-1], [column])
 
     if not isinstance(count, int):
-        bounds = (index(0), index_of(count), index(unit.lanes))
-        loop = scf.ForOp(*bounds)
+        first, end = index(0), index_of(count)
+        if turns > 1:
+            step = index(turns * unit.lanes)
+            whole = arith.SubIOp(end, arith.RemUIOp(end, step).result).result
+            several = scf.ForOp(first, whole, step)
+            with ir.InsertionPoint(several.body):
+                turn(several.induction_variable, Vectors(unit.lanes, turns))
+                scf.YieldOp([])
+            first = whole
+        loop = scf.ForOp(first, end, index(unit.lanes))
         with ir.InsertionPoint(loop.body):
-            left = arith.SubIOp(bounds[1], loop.induction_variable).result
+            left = arith.SubIOp(end, loop.induction_variable).result
             turn(loop.induction_variable, Vectors(unit.lanes, 1, left))
             scf.YieldOp([])
         return
