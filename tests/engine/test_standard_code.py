@@ -28,6 +28,16 @@ USUAL = {
         [(1, 20, 19, 19)],
         [(64, 20, 3, 3), (96, 64, 1, 1)],
     ),
+    "a single row beside windows": model(
+        [
+            helper.make_node("Conv", ["x0", "w0"], ["c"], strides=[2, 2]),
+            helper.make_node("GlobalAveragePool", ["c"], ["p"]),
+            helper.make_node("Flatten", ["p"], ["f"]),
+            node("MatMul", "f", "w1"),
+        ],
+        [(1, 20, 19, 19)],
+        [(64, 20, 3, 3), (64, 96)],
+    ),
 }
 
 

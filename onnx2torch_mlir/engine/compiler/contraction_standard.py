@@ -40,14 +40,16 @@ def groups(unit: VectorUnit) -> list[list[str]]:
 
     return [
         panels(1),
-        [tile(one[0]), row_tables.rows(0), row_tables.rows(1), contraction_panels.row(unit, 1, one[0])],
+        [tile(one[0]), row_tables.rows(0), row_tables.rows(1)],
+        [contraction_panels.row(unit, 1, one[0])],
         [kind(0, 1)],
         [kind(1, 1)],
         [tile(many[0])],
         [contraction_panels.tile_loop(unit, 1, {one[0], many[0]})],
         [column_packing.functions_for(unit, 1)],
-        [tile(one[1]), tile(many[1]), row_tables.rows(2), contraction_panels.row(unit, 2, one[1])],
+        [tile(one[1]), tile(many[1]), row_tables.rows(2)],
         panels(2),
+        [contraction_panels.row(unit, 2, one[1])],
         [kind(2, 2)],
         [contraction_rows.function(RowsKind(1, 1, 1))],
         [column_packing.functions_for_batches(1, 1)],
