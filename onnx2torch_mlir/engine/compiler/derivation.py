@@ -67,6 +67,11 @@ def derive(module: ir.Module, inputs: int) -> list[Made]:
     return found
 
 
+def values_of_weights(main: ir.Operation, inputs: int) -> set[ir.Value]:
+    """The values of a function that depend on nothing but its arguments behind the first ``inputs``."""
+    return _constant(main, list(main.regions[0].blocks[0].arguments)[inputs:])
+
+
 def _constant(main: ir.Operation, weights: Collection[ir.Value]) -> set[ir.Value]:
     """The values of a function that depend on weights alone, or on nothing."""
     found = set(weights)

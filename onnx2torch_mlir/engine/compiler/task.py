@@ -11,6 +11,7 @@ from torch_mlir import ir
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine import objects
 from onnx2torch_mlir.engine.compiler import (
+    added_products,
     arena,
     arguments,
     assertions,
@@ -188,6 +189,7 @@ def _to_loops(
         derived: list[derivation.Made] = []
         if options.enabled("contractions"):
             wide_operands.widen(module, options.inputs)
+            added_products.merge(module, options.inputs)
             derived = derivation.derive(module, options.inputs)
     with passes.findings_of("fusion", diagnostics):
         if options.enabled("contractions"):
