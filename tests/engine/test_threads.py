@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -113,6 +114,18 @@ def test_only_work_that_is_worth_it_is_shared():
     assert jobs() == before
     together.run([floats(1_000_000)])
     assert jobs() == before + 1
+
+
+def test_the_number_of_jobs_begins_anew():
+    """After 2 ** 39 of them; shares' words are of jobs with larger numbers then."""
+    together = program("y = Exp(a)", "float[n] a").compile(threads=3)
+    x = floats(400_000)
+    expected = together.run([x])[0]
+    time.sleep(0.1)  # Workers that come too late for the job have left.
+    ctypes.c_uint64.from_address(pool._pool.address + 8 * layout.STATE).value = 2**64 - 3 * layout.JOB
+    for _ in range(6):
+        np.testing.assert_array_equal(together.run([x])[0], expected)
+    assert 0 <= jobs() <= 4
 
 
 def test_more_threads_than_before_and_fewer():

@@ -17,7 +17,6 @@ from onnx2torch_mlir.engine.compiler import (
     attention,
     attention_code,
     call_memory,
-    coded_columns,
     column_packing,
     column_parts,
     columns_in_place,
@@ -44,6 +43,7 @@ from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.repeated_code import RepeatedCode
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import functions, named, symbol, writers_of
+from onnx2torch_mlir.engine.compiler.weight_packing import packing_of
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.layout import INTEGERS, Packing
 
@@ -114,7 +114,9 @@ def _replace_attention(main: ir.Operation, program: _Program) -> list[ir.Operati
     taken: set[ir.Operation] = set()
     order = attention.Order()
     for scores in map(match, named(main, "linalg.generic")):
-        found = None if scores is None else attention.find(scores, lambda each: _packing(each, program) is None, order)
+        found = None
+        if scores is not None:
+            found = attention.find(scores, lambda each: packing_of(each, program.weights) is None, order)
         if found is not None and not taken & set(found.members):
             taken |= set(found.members)
             every.append(found)
@@ -146,11 +148,11 @@ def _append(module: ir.Module, program: _Program, written: WrittenCode) -> None:
 
 def _call(found: Contraction, program: _Program) -> None:
     generic = found.generic
-    packing = _packing(found, program)
+    packing = packing_of(found, program.weights)
     fill = fill_before(generic)
     if packing is None and fill is not None:
         turned = dot_products.by_rows(found)
-        column = _packing(turned, program)
+        column = packing_of(turned, program.weights)
         if dot_products.kind_of(of_host(), turned, column) is not None:
             found, packing = turned, column
     rows = found.known_rows
@@ -305,26 +307,3 @@ def _widths(found: Contraction, *, codes: bool) -> list[int]:
         return [BLOCK_COLUMNS, HALF_OF_COLUMNS]
     count = found.fixed_length(found.column) if found.column is not None else None
     return [unit.columns, *([unit.lanes] if count is not None and count % unit.columns == unit.lanes else [])]
-
-
-def _packing(found: Contraction, program: _Program) -> Packing | None:
-    """How the right operand is packed once, if it is a weight of which everything is known."""
-    value, access = found.value(found.right), found.operands[found.right]
-    weight = program.weights.number_of(value)
-    if weight is None or None in access.strides:
-        return None
-    offset = ir.MemRefType(value.type).get_strides_and_offset()[1]
-    if offset == ir.ShapedType.get_dynamic_stride_or_offset():
-        return None
-
-    def pair(dim: int) -> tuple[int, int] | None:
-        count, step = found.fixed_length(dim), access.step(dim)
-        return None if count is None or step is None else (count, step)
-
-    batches, segments = [pair(dim) for dim in found.batches], [pair(dim) for dim in found.segments]
-    column = pair(found.column) if found.column is not None else (1, 1)
-    if column is None or None in batches or None in segments:
-        return None
-    known = [[pair for pair in pairs if pair is not None] for pairs in (batches, segments)]
-    codes = coded_columns.can_be_read(of_host(), program.weights.codes.get(weight, "")) and len(found.merged()) == 1
-    return Packing(weight, offset, of_host().columns, known[0], column, known[1], codes=codes)
