@@ -161,5 +161,5 @@ def test_without_an_instruction_for_halves_weights_are_floats(monkeypatch):
     weight = numbers(dtype, 12, 33)
     body = product(dtype, (N, 12), (12, 33), (N, 33))
     made = lowered(body, [(dtype, (N, 12))], [(dtype, (N, 33))], [(weight, dtype, (12, 33))])
-    ((*_, codes, _, _),) = build(made.bytecode, Options(inputs=1))["packings"]
-    assert codes is False
+    (fields,) = build(made.bytecode, Options(inputs=1))["packings"]
+    assert Packing(*fields).codes is False

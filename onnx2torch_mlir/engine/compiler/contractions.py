@@ -113,10 +113,11 @@ def _replace_attention(main: ir.Operation, program: _Program) -> list[ir.Operati
     every: list[attention.Found] = []
     taken: set[ir.Operation] = set()
     order = attention.Order()
+    unit = of_host()
     for scores in map(match, named(main, "linalg.generic")):
         found = None
         if scores is not None:
-            found = attention.find(scores, lambda each: packing_of(each, program.weights) is None, order)
+            found = attention.find(scores, lambda each: packing_of(each, program.weights, unit) is None, order)
         if found is not None and not taken & set(found.members):
             taken |= set(found.members)
             every.append(found)
@@ -148,11 +149,11 @@ def _append(module: ir.Module, program: _Program, written: WrittenCode) -> None:
 
 def _call(found: Contraction, program: _Program) -> None:
     generic = found.generic
-    packing = packing_of(found, program.weights)
+    packing = packing_of(found, program.weights, of_host())
     fill = fill_before(generic)
     if packing is None and fill is not None:
         turned = dot_products.by_rows(found)
-        column = packing_of(turned, program.weights)
+        column = packing_of(turned, program.weights, of_host())
         if dot_products.kind_of(of_host(), turned, column) is not None:
             found, packing = turned, column
     rows = found.known_rows

@@ -7,12 +7,12 @@ from torch_mlir import ir
 from onnx2torch_mlir.engine.compiler import coded_columns
 from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction
-from onnx2torch_mlir.engine.compiler.vector_unit import of_host
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.layout import Packing
 
 
-def packing_of(found: Contraction, weights: Weights) -> Packing | None:
-    """How the right operand is packed once, if it is a weight of which everything is known."""
+def packing_of(found: Contraction, weights: Weights, unit: VectorUnit) -> Packing | None:
+    """How the right operand is packed once for a ``unit``, if it is a weight of which everything is known."""
     value, access = found.value(found.right), found.operands[found.right]
     weight = weights.number_of(value)
     if weight is None or None in access.strides:
@@ -30,5 +30,5 @@ def packing_of(found: Contraction, weights: Weights) -> Packing | None:
     if column is None or None in batches or None in segments:
         return None
     known = [[pair for pair in pairs if pair is not None] for pairs in (batches, segments)]
-    codes = coded_columns.can_be_read(of_host(), weights.codes.get(weight, "")) and len(found.merged()) == 1
-    return Packing(weight, offset, of_host().columns, known[0], column, known[1], codes=codes)
+    codes = coded_columns.can_be_read(unit, weights.codes.get(weight, "")) and len(found.merged()) == 1
+    return Packing(weight, offset, unit.columns, known[0], column, known[1], codes=codes)
