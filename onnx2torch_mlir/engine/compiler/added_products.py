@@ -18,6 +18,7 @@ from onnx2torch_mlir.engine.compiler.derivation import values_of_weights
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
 from onnx2torch_mlir.engine.compiler.loop_order import iterators
 from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, named
+from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 
 class _Leaf(NamedTuple):
@@ -67,7 +68,8 @@ def _is_addition(nest: ir.Operation) -> bool:
     """Whether each element of a float32 result is the sum of one of each of two operands."""
     if len(nest.operands) != 3 or len(nest.results) != 1 or any(iterators(nest)):
         return False
-    if not isinstance(ir.RankedTensorType(nest.results[0].type).element_type, ir.F32Type) or not _is_identity(_maps(nest)[-1]):
+    is_float = isinstance(ir.RankedTensorType(nest.results[0].type).element_type, ir.F32Type)
+    if not is_float or not _is_identity(indexing_maps(nest)[-1]):
         return False
     block = nest.regions[0].blocks[0]
     operations = [operation.operation for operation in block.operations]
@@ -75,10 +77,6 @@ def _is_addition(nest: ir.Operation) -> bool:
         return False
     total, end = operations
     return {*total.operands} == {*list(block.arguments)[:2]} and [*end.operands] == [total.results[0]]
-
-
-def _maps(nest: ir.Operation) -> list[ir.AffineMap]:
-    return [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(nest.attributes["indexing_maps"])]
 
 
 def _is_identity(map_: ir.AffineMap) -> bool:
@@ -93,14 +91,14 @@ def _is_inside(nest: ir.Operation) -> bool:
     user = uses[0].owner.operation
     if user.name != "linalg.generic" or user.block != nest.block or not _is_addition(user):
         return False
-    return uses[0].operand_number < 2 and _is_identity(_maps(user)[uses[0].operand_number])
+    return uses[0].operand_number < 2 and _is_identity(indexing_maps(user)[uses[0].operand_number])
 
 
 def _leaves(nest: ir.Operation, nests: list[ir.Operation]) -> list[_Leaf]:
     """What the additions around ``nest`` add up; they become ``nests``, each before those inside of it."""
     nests.append(nest)
     found: list[_Leaf] = []
-    for value, map_ in zip(list(nest.operands)[:2], _maps(nest), strict=False):
+    for value, map_ in zip(list(nest.operands)[:2], indexing_maps(nest), strict=False):
         made = made_by(value, "linalg.generic")
         if made is not None and _is_addition(made) and _is_inside(made):
             found += _leaves(made, nests)
