@@ -58,6 +58,30 @@ def test_widths_known_at_run_time():
         np.testing.assert_array_equal(found, np.pad(x, ((m, 2), (1, n)), constant_values=-1.0))
 
 
+def test_widths_that_depend_on_sizes_are_known_before_what_is_padded(monkeypatch):
+    """A pool that rounds its number of windows up: a row or a column is added, or none."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+      g (float[n, 16, h, w_] x, float[16, 16, 3, 3] w) => (float[n, 16, p, q] y) {
+        a = Conv(x, w)  b = Relu(a)
+        y = MaxPool<kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1>(b)
+      }""")
+    random = np.random.default_rng(0)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(random.standard_normal((16, 16, 3, 3)).astype("f"), "w"))
+    del model.graph.input[1:]
+    lowered = convert(read(model)).lowered
+    copies = []
+    outline = kernels.outline
+    monkeypatch.setattr(kernels, "outline", lambda module, loops: (copies.append(copied(module)), outline(module, loops))[1])
+    entry = build(lowered.bytecode, Options(inputs=1))
+    assert copies == [0]
+    engine = Engine(lowered, entry["object"], entry["messages"], [Packing(*p) for p in entry["packings"]], entry["derived"])
+    for shape in ((1, 16, 13, 14), (2, 16, 14, 13), (1, 16, 5, 5), (3, 16, 8, 8)):
+        feeds = {"x": random.standard_normal(shape).astype("f")}
+        (found,) = engine.run(feeds)
+        (expected,) = OnnxruntimeSession(model).run(feeds)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
 CHAIN = """<ir_version: 8, opset_import: ["": 17]>
 g (float[SIZES] x, float[24, 24, 3, 3] w, float[24, 24, 1, 1] v) => (float[SIZES] y) {
   a = Conv<pads = [1, 1, 1, 1]>(x, w)  b = Relu(a)

@@ -25,9 +25,20 @@ CASES = {
 }
 
 
-def network(shape, groups=1, **attributes):
+OPEN = {
+    "all sizes": ((1, 64, 16, 16), (0, 2, 3), {"dilations": [8, 8], "pads": [8] * 4}, 9),
+    "one size": ((1, 64, 16, 19), (2,), {"dilations": [8, 4], "pads": [8, 4, 8, 4]}, 9),
+    "more in front": ((1, 64, 16, 19), (2, 3), {"dilations": [6, 5], "pads": [9, 3, 3, 7]}, 9),
+    "one dim": ((1, 64, 70), (2,), {"dilations": [30], "pads": [30] * 2}, 3),
+    "near taps": ((1, 64, 16, 16), (2, 3), {"dilations": [3, 3], "pads": [3] * 4}, 1),
+    "other sizes of results": ((1, 64, 30, 31), (2, 3), {"dilations": [8, 8], "pads": [8, 8, 7, 8]}, 1),
+}
+"""With which dims are open."""
+
+
+def network(shape, groups=1, dynamic=(), **attributes):
     """A convolution between two of single pixels, with an activation."""
-    net = Net(1, shape)
+    net = Net(1, shape, dynamic=dynamic)
     ones = (1,) * (len(shape) - 2)
     kernel = tuple(3 for _ in ones)
     found = net.conv(net.conv("x", shape[1], ones), shape[1], kernel, groups=groups, **attributes)
@@ -58,6 +69,18 @@ def test_same_numbers_as_onnxruntime(name, disabled, monkeypatch):
 def test_how_many_taps_are_left(name):
     shape, attributes, taps = CASES[name]
     assert sums_of(*network(shape, **attributes)) == 2 + taps
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_images_of_any_size(name):
+    shape, dynamic, attributes, taps = OPEN[name]
+    net, out = network(shape, dynamic=dynamic, **attributes)
+    assert sums_of(net, out) == 2 + taps
+    # Smaller than a step, one place alone, large enough for all taps.
+    for size in (3, 1, 8, 29):
+        other = [size + axis if axis in dynamic else length for axis, length in enumerate(shape)]
+        if name != "other sizes of results" or size > 8:
+            agrees(net, out, shape=other)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,12 @@ Where a nest makes what is padded, and its sizes are known before it, it writes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch_mlir import ir
-from torch_mlir.dialects import arith, tensor
 
 from onnx2torch_mlir.engine.compiler.linalg_ops import fill
+from onnx2torch_mlir.engine.compiler.tensor_parts import Extent, Part, added, dim_of, value_of
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
 
 _OWN = "o2m.padded"
@@ -32,59 +34,41 @@ def value_around(pad: ir.Operation) -> ir.Value | None:
     return None if inside else value
 
 
-class _Size:
-    """A size that is known or a value of type index."""
-
-    def __init__(self, known: int | None, value: ir.Value | None = None) -> None:
-        self.known, self.value = known, value
-
-    def plus(self, other: _Size) -> _Size:
-        if self.known is not None and other.known is not None:
-            return _Size(self.known + other.known)
-        return _Size(None, arith.AddIOp(self.index(), other.index()).result)
-
-    def index(self) -> ir.Value:
-        if self.value is None:
-            self.value = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), self.known)).result
-        return self.value
-
-
 def _replace(pad: ir.Operation, number: int) -> None:
     source, result = pad.operands[0], pad.results[0]
     from_, to = ir.RankedTensorType(source.type), ir.RankedTensorType(result.type)
     around = value_around(pad)
     maker = _maker(pad)
-    with ir.InsertionPoint(pad if maker is None else _beginning(maker)), pad.location:
+    place = pad if maker is None else _beginning(maker)
+    for size in [] if maker is None else [*_made_sizes(maker), *list(pad.operands)[1:]]:
+        _make_known_at(place, size)
+    with ir.InsertionPoint(place), pad.location:
         low, high = (_widths(pad, name, first) for name, first in (("static_low", 1), ("static_high", 1 + _dynamic(pad))))
         varying = [d for d in range(from_.rank) if from_.is_dynamic_dim(d)]
-        given = [_dim(source, d) for d in varying] if maker is None else _made_sizes(maker)
-        values = dict(zip(varying, given, strict=True))
-        inner = [_Size(None, values[d]) if d in values else _Size(from_.shape[d]) for d in range(from_.rank)]
-        ends = [a.plus(b) for a, b in zip(low, inner, strict=True)]
+        made = {} if maker is None else dict(zip(varying, _made_sizes(maker), strict=True))
+        inner = [made[d] if d in made else dim_of(source, d) for d in range(from_.rank)]
+        ends = [added(a, b) for a, b in zip(low, inner, strict=True)]
         outer = [
-            end.plus(width) if to.is_dynamic_dim(d) else _Size(to.shape[d])
+            added(end, width) if to.is_dynamic_dim(d) else int(to.get_dim_size(d))
             for d, (end, width) in enumerate(zip(ends, high, strict=True))
         ]
-        zero = _Size(0)
-        whole = ir.Operation.create(
-            "tensor.empty", [to], [size.index() for d, size in enumerate(outer) if to.is_dynamic_dim(d)]
-        ).results[0]
+        sizes = [value_of(size) for d, size in enumerate(outer) if to.is_dynamic_dim(d)]
+        whole = ir.Operation.create("tensor.empty", [to], sizes).results[0]
         if maker is not None:
             # Equal ones would become one, which a contraction reads while it makes what is padded next.
             whole.owner.attributes[_OWN] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
         for dim in range(to.rank):
-            for start, width in ((zero, low[dim]), (ends[dim], high[dim])):
-                if width.known == 0:
+            for start, width in ((0, low[dim]), (ends[dim], high[dim])):
+                if isinstance(width, int) and width == 0:
                     continue
-                offsets = [*low[:dim], start, *[zero] * (to.rank - dim - 1)]
-                sizes = [*inner[:dim], width, *outer[dim + 1 :]]
-                slab = _slice("tensor.extract_slice", None, whole, offsets, sizes)
-                filled = fill(around, slab)
-                whole = _slice("tensor.insert_slice", filled, whole, offsets, sizes)
+                offsets = [*low[:dim], start, *[0] * (to.rank - dim - 1)]
+                slab = _part(offsets, [*inner[:dim], width, *outer[dim + 1 :]])
+                whole = slab.put(fill(around, slab.of(whole)), whole)
+        middle = _part(low, inner)
         if maker is not None:
-            maker.operands[len(maker.operands) - 1] = _slice("tensor.extract_slice", None, whole, low, inner)
+            maker.operands[len(maker.operands) - 1] = middle.of(whole)
     with ir.InsertionPoint(pad), pad.location:
-        whole = _slice("tensor.insert_slice", source, whole, low, inner)
+        whole = middle.put(source, whole)
     result.replace_all_uses_with(whole)
     pad.erase()
 
@@ -93,12 +77,12 @@ def _maker(pad: ir.Operation) -> ir.Operation | None:
     """The nest that makes what is padded, if it can write it into the middle of the result."""
     maker = made_by(pad.operands[0], "linalg.generic")
     around = value_around(pad)
-    if maker is None or around is None or maker.block != pad.block or len(maker.results) != 1 or len(pad.operands) != 1:
+    if maker is None or around is None or maker.block != pad.block or len(maker.results) != 1:
         return None
     if made_by(around, "arith.constant") is None or made_by(maker.operands[len(maker.operands) - 1], "tensor.empty") is None:
         return None
     beginning = _beginning(maker)
-    if not all(_is_known_at(beginning, size) for size in _made_sizes(maker)):
+    if not all(_may_be_known_at(beginning, size) for size in (*_made_sizes(maker), *list(pad.operands)[1:])):
         return None
     # What reads it besides has to take it as it lies there.
     others = [use.owner.operation for use in pad.operands[0].uses if use.owner.operation != pad]
@@ -110,9 +94,20 @@ def _made_sizes(maker: ir.Operation) -> list[ir.Value]:
     return list(maker.operands[len(maker.operands) - 1].owner.operation.operands)
 
 
-def _is_known_at(place: ir.Operation, value: ir.Value) -> bool:
-    made = made_by(value)
-    return made is None or made.block != place.block or made.is_before_in_block(place)
+def _may_be_known_at(place: ir.Operation, size: ir.Value) -> bool:
+    """Whether a size is there at ``place``, or can be computed there of sizes that are."""
+    made = made_by(size)
+    if made is None or made.block != place.block or made.is_before_in_block(place):
+        return True
+    return made.name.startswith("arith.") and all(_may_be_known_at(place, operand) for operand in made.operands)
+
+
+def _make_known_at(place: ir.Operation, size: ir.Value) -> None:
+    made = made_by(size)
+    if made is not None and made.block == place.block and not made.is_before_in_block(place):
+        for operand in made.operands:
+            _make_known_at(place, operand)
+        made.move_before(place)
 
 
 def _beginning(maker: ir.Operation) -> ir.Operation:
@@ -131,31 +126,12 @@ def _dynamic(pad: ir.Operation) -> int:
     return list(ir.DenseI64ArrayAttr(pad.attributes["static_low"])).count(ir.ShapedType.get_dynamic_size())
 
 
-def _widths(pad: ir.Operation, name: str, first: int) -> list[_Size]:
+def _widths(pad: ir.Operation, name: str, first: int) -> list[Extent]:
     given = iter(list(pad.operands)[first:])
     dynamic = ir.ShapedType.get_dynamic_size()
-    return [
-        _Size(None, next(given)) if width == dynamic else _Size(width) for width in ir.DenseI64ArrayAttr(pad.attributes[name])
-    ]
+    return [next(given) if width == dynamic else int(width) for width in ir.DenseI64ArrayAttr(pad.attributes[name])]
 
 
-def _dim(value: ir.Value, dim: int) -> ir.Value:
-    index = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), dim)).result
-    return tensor.DimOp(value, index).result
-
-
-def _slice(name: str, part: ir.Value | None, whole: ir.Value, offsets: list[_Size], sizes: list[_Size]) -> ir.Value:
-    dynamic = ir.ShapedType.get_dynamic_size()
-    lists = [[dynamic if size.known is None else size.known for size in group] for group in (offsets, sizes)]
-    values = [[size.index() for size in group if size.known is None] for group in (offsets, sizes)]
-    operands = [*([] if part is None else [part]), whole]
-    element = ir.RankedTensorType(whole.type).element_type
-    type_ = ir.RankedTensorType.get(lists[1], element) if part is None else whole.type
-    counts = [*[1] * len(operands), *map(len, values), 0]
-    attributes = {
-        "static_offsets": ir.DenseI64ArrayAttr.get(lists[0]),
-        "static_sizes": ir.DenseI64ArrayAttr.get(lists[1]),
-        "static_strides": ir.DenseI64ArrayAttr.get([1] * len(sizes)),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get(counts),
-    }
-    return ir.Operation.create(name, [type_], [*operands, *values[0], *values[1]], attributes).results[0]
+def _part(offsets: Sequence[Extent], sizes: Sequence[Extent]) -> Part:
+    """A part whose place is told along every axis."""
+    return Part(dict(enumerate(zip(offsets, sizes, strict=True))))

@@ -2,7 +2,8 @@
 
 With a dilation of 24, an image of 32 by 32 meets the outer taps of 3 by 3 with eight of its rows or columns: a quarter of the
 products is all there is to do. Each tap is a convolution with a window of one pixel, of the part of the image that it meets,
-added to the part of the result that it belongs to.
+added to the part of the result that it belongs to. How large an image is need not be known: with few taps in the padding that
+takes a twentieth longer at most than all at once.
 """
 
 from __future__ import annotations
@@ -13,28 +14,57 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 
 from onnx2torch_mlir.engine.compiler.loop_order import coefficient, iterators, origin
-from onnx2torch_mlir.engine.compiler.tensor_parts import Part
+from onnx2torch_mlir.engine.compiler.tensor_parts import Extent, Part, added, dim_of, value_of
 from onnx2torch_mlir.engine.compiler.walks import functions, named
 from onnx2torch_mlir.engine.compiler.window_lines import WindowLine, without_padding
 from onnx2torch_mlir.engine.compiler.window_sums import convolution, indexing_maps, is_sum_of_products
 
-_MOST_DONE = 0.75
-"""The part of all products that is not of padding."""
+_MOST_DONE, _MOST_DONE_DILATED = 0.75, 0.9
+"""The part of all products that is not of padding, where taps are neighbours (which other ways are for, too) and where not."""
+_FAR = 4
+"""Steps from tap to tap, in an image of which nobody knows how large it is."""
 _FEW_TERMS = 64
 """Of a tap: with fewer, to add to the result again and again costs as much as it saves."""
 _FEW_WINDOWS = 64
 
 
 @dataclass(frozen=True)
+class _OpenLine:
+    """Windows along a dim of any size, as many as it has places, that lie one step apart."""
+
+    taps: int
+    dilation: int
+    low: int
+
+    def position(self, place: int, tap: int) -> int:
+        """As that of a `WindowLine`."""
+        return place + tap * self.dilation - self.low
+
+
+@dataclass(frozen=True)
 class _Axis:
     """Windows along a dim: its axis in the input, the weight and the result."""
 
-    line: WindowLine
+    line: WindowLine | _OpenLine
     read: int
     weight: int
     written: int
+
+    def spans(self, tap: int, image: ir.Value) -> tuple[tuple[Extent, Extent], tuple[Extent, Extent]] | None:
+        """Where the part of the image begins that a tap meets, and how long it is, and the same of the result; None for all."""
+        if isinstance(self.line, WindowLine):
+            here = self.line.inside(tap)
+            begin = self.line.position(here.start, tap)
+            return (begin, (len(here) - 1) * self.line.stride + 1), (here.start, len(here))
+        begin = self.line.position(0, tap)
+        if not begin:
+            return None
+        rest = added(dim_of(image, self.read), -abs(begin))
+        length = arith.MaxSIOp(value_of(rest), value_of(0)).result
+        return (max(begin, 0), length), (max(-begin, 0), length)
 
 
 @dataclass(frozen=True)
@@ -65,7 +95,7 @@ def _match(generic: ir.Operation) -> _Found | None:
     factors = [{loop: coefficient(e, loop) for loop in range(len(reduced))} for e in read.results]
     moving = [{loop: factor for loop, factor in of.items() if factor != 0} for of in factors]
     spatial = [axis for axis, of in enumerate(moving) if len(of) > 1]
-    image, low = without_padding(generic.operands[wanted.input], 0.0, spatial)
+    image, low, high = without_padding(generic.operands[wanted.input], 0.0, spatial)
     if image == generic.operands[wanted.input]:
         return None
     axes = []
@@ -77,16 +107,30 @@ def _match(generic: ir.Operation) -> _Found | None:
         at = [_axis_of(map_, loop) for map_, loop in ((weight, taps[0]), (written, places[0]))]
         if at[0] is None or at[1] is None:
             return None
-        sizes = [
-            _size(value, where)
-            for value, where in ((image, axis), (generic.results[0], at[1]), (generic.operands[1 - wanted.input], at[0]))
-        ]
-        stride, dilation = moving[axis][places[0]], moving[axis][taps[0]]
-        if None in (*sizes, stride, dilation) or min(stride or 0, dilation or 0) < 1:
+        sizes = _size(image, axis), _size(generic.results[0], at[1])
+        count = _size(generic.operands[1 - wanted.input], at[0])
+        line = _line(sizes, count, moving[axis][places[0]], moving[axis][taps[0]], (low[axis], high[axis]))
+        if line is None:
             return None
-        line = WindowLine(sizes[0] or 0, sizes[1] or 0, sizes[2] or 0, stride or 0, dilation or 0, low[axis])
         axes.append(_Axis(line, axis, at[0], at[1]))
     return _Found(generic, wanted.input, image, axes)
+
+
+def _line(
+    sizes: tuple[int | None, int | None],
+    taps: int | None,
+    stride: int | None,
+    dilation: int | None,
+    padding: tuple[int, int],
+) -> WindowLine | _OpenLine | None:
+    """Windows along a dim of ``sizes`` of the image and the result; None where they are not of the two kinds."""
+    if taps is None or min(stride or 0, dilation or 0) < 1:
+        return None
+    size, count = sizes
+    if size is not None and count is not None:
+        return WindowLine(size, count, taps, stride or 0, dilation or 0, padding[0])
+    as_long = stride == 1 and sum(padding) == (taps - 1) * (dilation or 0)
+    return _OpenLine(taps, dilation or 0, padding[0]) if size is None and count is None and as_long else None
 
 
 def _axis_of(map_: ir.AffineMap, loop: int) -> int | None:
@@ -102,11 +146,12 @@ def _size(value: ir.Value, axis: int) -> int | None:
 
 def _pays(found: _Found) -> bool:
     lines = [axis.line for axis in found.axes]
-    windows, taps = math.prod(line.count for line in lines), math.prod(line.taps for line in lines)
+    known = [line for line in lines if isinstance(line, WindowLine)]
+    windows, taps = math.prod(line.count for line in known), math.prod(line.taps for line in known)
     weight = ir.RankedTensorType(found.generic.operands[1 - found.input].type)
     # Sums of integers are looked for as they come from quantized models.
     is_float = isinstance(weight.element_type, ir.FloatType)
-    if windows < _FEW_WINDOWS or not weight.has_static_shape or not is_float:
+    if (len(known) == len(lines) and windows < _FEW_WINDOWS) or not weight.has_static_shape or not is_float:
         return False
     read = indexing_maps(found.generic)[found.input]
     summed = [loop for loop, reduced in enumerate(iterators(found.generic)) if reduced]
@@ -114,40 +159,50 @@ def _pays(found: _Found) -> bool:
     terms = [_size(found.image, axis) for axis in of_channels]
     if math.prod(term or 0 for term in terms) < _FEW_TERMS:
         return False
-    done = math.prod(sum(len(line.inside(tap)) for tap in range(line.taps)) for line in lines)
-    return done <= _MOST_DONE * windows * taps
+    if any(isinstance(line, _OpenLine) and line.taps > 1 and line.dilation >= _FAR for line in lines):
+        return True
+    dilated = any(line.taps > 1 and line.dilation > 1 for line in lines)
+    done = math.prod(sum(len(line.inside(tap)) for tap in range(line.taps)) for line in known)
+    return done <= (_MOST_DONE_DILATED if dilated else _MOST_DONE) * windows * taps
 
 
 def _rewrite(found: _Found) -> None:
     generic, axes = found.generic, found.axes
     with ir.InsertionPoint(generic), generic.location:
         total = generic.operands[2]
-        taps = [taps for taps in itertools.product(*(range(axis.line.taps) for axis in axes)) if all(_places(axes, taps))]
+        every = itertools.product(*(range(axis.line.taps) for axis in axes))
         # What all results have begins: it is written where the others are added.
-        for tap in sorted(taps, key=lambda tap: -math.prod(len(places) for places in _places(axes, tap))):
-            total = _add(found, total, tap)
+        for taps in sorted((taps for taps in every if _places(axes, taps)), key=lambda taps: _order(axes, taps)):
+            total = _add(found, total, taps)
         generic.results[0].replace_all_uses_with(total)
     generic.erase()
 
 
-def _places(axes: Sequence[_Axis], taps: Sequence[int]) -> list[range]:
-    return [axis.line.inside(tap) for axis, tap in zip(axes, taps, strict=True)]
+def _places(axes: Sequence[_Axis], taps: Sequence[int]) -> int:
+    """How many windows there are, along the dims of known sizes, of which these taps are in the image."""
+    known = [(axis.line, tap) for axis, tap in zip(axes, taps, strict=True)]
+    return math.prod(len(line.inside(tap)) for line, tap in known if isinstance(line, WindowLine))
+
+
+def _order(axes: Sequence[_Axis], taps: Sequence[int]) -> tuple[int, int]:
+    """How far from their windows taps are along dims of any size; then how few windows have them."""
+    lines = [(axis.line, tap) for axis, tap in zip(axes, taps, strict=True)]
+    far = sum(abs(line.position(0, tap)) for line, tap in lines if isinstance(line, _OpenLine))
+    return far, -_places(axes, taps)
 
 
 def _add(found: _Found, total: ir.Value, taps: Sequence[int]) -> ir.Value:
     """``total`` with one tap's products added where they belong."""
-    generic, axes, places = found.generic, found.axes, _places(found.axes, taps)
-    lines = list(zip(axes, taps, places, strict=True))
-    image = {
-        axis.read: (axis.line.position(here[0], tap), (len(here) - 1) * axis.line.stride + 1) for axis, tap, here in lines
-    }
+    generic, axes = found.generic, found.axes
+    spans = [(axis, axis.spans(tap, found.image)) for axis, tap in zip(axes, taps, strict=True)]
+    parts = [(axis, span) for axis, span in spans if span is not None]
     operands = [
-        Part(image).of(found.image),
-        Part({axis.weight: (tap, 1) for axis, tap, _ in lines}).of(generic.operands[1 - found.input]),
+        Part({axis.read: span[0] for axis, span in parts}).of(found.image),
+        Part({axis.weight: (tap, 1) for axis, tap in zip(axes, taps, strict=True)}).of(generic.operands[1 - found.input]),
     ]
     if found.input == 1:
         operands.reverse()
-    part = Part({axis.written: (here[0], len(here)) for axis, _, here in lines})
+    part = Part({axis.written: span[1] for axis, span in parts})
     sums = part.of(total)
     made = generic.clone().operation
     for position, value in enumerate([*operands, sums]):

@@ -65,7 +65,7 @@ def _match(generic: ir.Operation) -> _Found | None:
     plain = ir.AffineMap.get(len(summed), 0, [ir.AffineDimExpr.get(dim) for dim in range(rank)])
     if written != plain or len(read.results) != rank or any(summed[:rank]):
         return None
-    image, low = without_padding(generic.operands[0], _BEGINNINGS[combining], (rank - 2, rank - 1))
+    image, low, _ = without_padding(generic.operands[0], _BEGINNINGS[combining], (rank - 2, rank - 1))
     type_, windows = ir.RankedTensorType(image.type), ir.RankedTensorType(generic.operands[1].type)
     result = ir.RankedTensorType(generic.results[0].type)
     if windows.rank != 2 or list(type_.shape)[: rank - 2] != list(result.shape)[: rank - 2]:

@@ -44,8 +44,9 @@ class WindowLine:
         return found
 
 
-def without_padding(value: ir.Value, around: float, axes: Collection[int]) -> tuple[ir.Value, list[int]]:
-    """What ``value`` pads with a number, by known widths along these ``axes`` alone; and how much before it along each dim."""
+def without_padding(value: ir.Value, around: float, axes: Collection[int]) -> tuple[ir.Value, list[int], list[int]]:
+    """What ``value`` pads with a number, by known widths along these ``axes`` alone; and how much before and behind it along
+    each dim."""
     pad = made_by(value, "tensor.pad")
     if pad is not None and len(pad.operands) == 1:
         padding = value_around(pad)
@@ -54,5 +55,6 @@ def without_padding(value: ir.Value, around: float, axes: Collection[int]) -> tu
         # Less than nothing is cut off.
         plain = all(width >= 0 for width in (*low, *high)) and not any(low[axis] or high[axis] for axis in others)
         if padding is not None and constant_of(padding) == around and plain:
-            return pad.operands[0], low
-    return value, [0] * ir.RankedTensorType(value.type).rank
+            return pad.operands[0], low, high
+    none = [0] * ir.RankedTensorType(value.type).rank
+    return value, none, none
