@@ -142,6 +142,22 @@ def test_shuffled_channels_and_planes_that_are_flattened():
     agrees(net, net.add("Flatten", x), net.add("Softmax", x, axis=1), net.add("Gather", x, net.constant(np.array(1)), axis=1))
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("dynamic", [(), (0, 2, 3)], ids=["static", "dynamic"])
+def test_channels_that_are_shuffled_stay_last(batch, dynamic):
+    net = Net(6, (batch, 12, 5, 7), dynamic=dynamic)
+    x = net.conv("x", 12, (3, 3))
+    sizes = [net.add("Shape", x, start=axis, end=axis + 1) for axis in range(4)]
+    fine = net.add("Concat", sizes[0], net.constant(np.array([3, 4])), sizes[2], sizes[3], axis=0)
+    turned = net.add("Transpose", net.add("Reshape", x, fine), perm=[0, 2, 1, 3, 4])
+    coarse = net.add("Concat", sizes[0], net.constant(np.array([12])), sizes[2], sizes[3], axis=0)
+    out = net.conv(net.add("Reshape", turned, coarse, channels=12), 8, (3, 3))
+    # The input and the result are turned, and the channels once where they are.
+    assert moves(net, out) == 3
+    agrees(net, out)
+    agrees(net, out, shape=(2, 12, 6, 9) if dynamic else None)
+
+
 @pytest.mark.parametrize(
     ("shape", "kernel", "dtype"),
     [

@@ -43,16 +43,18 @@ def carry(module: ir.Module) -> None:
 
 
 def _settled(operations: list[ir.Operation], orders: Orders) -> Orders:
-    """The orders that are not the plain ones, each result of an expansion in one that an expansion can give."""
+    """The orders that are not the plain ones; the result of an expansion that cannot give its own lies as its operand does."""
     settled = dict(orders)
     for operation in operations:
         if operation.name == "tensor.expand_shape" and operation.results[0] in settled:
-            result, groups = operation.results[0], reassociation(operation)
-            coarse = collapsed(settled[result], groups, ones_of(result.type))
-            if coarse is None:
-                del settled[result]
-            else:
-                settled[result] = expanded(coarse, groups)
+            result, source, groups = operation.results[0], operation.operands[0], reassociation(operation)
+            of_source = expanded(settled.get(source, plain(ir.RankedTensorType(source.type).rank)), groups)
+            coarse = next(
+                coarse
+                for order in (settled[result], of_source)
+                if (coarse := collapsed(order, groups, ones_of(result.type))) is not None
+            )
+            settled[result] = expanded(coarse, groups)
     return {value: order for value, order in settled.items() if order != plain(len(order))}
 
 
