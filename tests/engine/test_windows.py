@@ -130,3 +130,28 @@ def test_whole_rows_summed_up(channels, kind):
         (found,) = engine.run([x])
         wanted = x.sum(1) - 3 if kind == "sum" else np.maximum(x.max(1, initial=-3), -3)
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("channels", [16, 100, 512])
+def test_rows_with_one_number_per_channel(channels):
+    shape, numbers, result = (2, M, channels), (channels,), (2, channels)
+    types = [programs.tensor(torch.float32, s) for s in (shape, numbers, result)]
+    text = f"""
+  %z = arith.constant -3.0 : f32
+  %e = tensor.empty() : {types[2]}
+  %f = linalg.fill ins(%z : f32) outs(%e : {types[2]}) -> {types[2]}
+  %r = linalg.generic {{indexing_maps = [affine_map<(n, p, c) -> (n, p, c)>, affine_map<(n, p, c) -> (c)>,
+      affine_map<(n, p, c) -> (n, c)>], iterator_types = ["parallel", "reduction", "parallel"]}}
+      ins(%a0, %a1 : {types[0]}, {types[1]}) outs(%f : {types[2]}) {{
+  ^bb0(%u: f32, %v: f32, %o: f32):
+    %s = arith.addf %u, %v : f32
+    %m = arith.maximumf %o, %s : f32
+    linalg.yield %m : f32
+  }} -> {types[2]}
+  return %r : {types[2]}"""
+    given = [(torch.float32, shape), (torch.float32, numbers)]
+    engine = programs.engine.compile(programs.lowered(text, given, [(torch.float32, result)]))
+    for m in (0, 1, 33):
+        x, y = (np.random.default_rng(m).integers(-9, 9, s).astype(np.float32) for s in ((2, m, channels), (channels,)))
+        (found,) = engine.run([x, y])
+        np.testing.assert_array_equal(found, np.maximum((x + y).max(1, initial=-3), -3))

@@ -112,11 +112,12 @@ def match(generic: ir.Operation) -> Found | None:
     steps = {dim: out.step(dim) for dim in others if x.moves(dim)}
     known = [dim for dim, step in steps.items() if step is not None]
     places = min(known, key=lambda dim: abs(steps[dim] or 0)) if known else next(reversed(steps), None)
-    if weight is None and not any(len(_moving(e, loops)) > 1 for e in x.map.results):
+    of_taps = weight is not None and any(operands[1].moves(dim) for dim in taps)
+    if not of_taps and not any(len(_moving(e, loops)) > 1 for e in x.map.results):
         # Whole rows are summed up, which share nothing: side by side lie vectors of channels, as many as there are few of.
         if (lengths[channels.loop] or _MANY_CHANNELS) >= _MANY_CHANNELS:
             return None
-        places = None
+        places = places if weight is not None else None
     outer = [dim for dim in others if dim != places]
     found = Found(generic, operands, lengths, weight, outer, places, channels, taps, body, scalars, along_lines)
     return _along_lines(found) if along_lines else found
