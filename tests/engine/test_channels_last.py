@@ -146,7 +146,8 @@ def test_shuffled_channels_and_planes_that_are_flattened():
 @pytest.mark.parametrize("dynamic", [(), (0, 2, 3)], ids=["static", "dynamic"])
 def test_channels_that_are_shuffled_stay_last(batch, dynamic):
     net = Net(6, (batch, 12, 5, 7), dynamic=dynamic)
-    x = net.conv("x", 12, (3, 3))
+    # Nearer to the convolution behind them, as what joins branches is.
+    x = net.add("Sigmoid", net.add("Neg", net.conv("x", 12, (3, 3))))
     sizes = [net.add("Shape", x, start=axis, end=axis + 1) for axis in range(4)]
     fine = net.add("Concat", sizes[0], net.constant(np.array([3, 4])), sizes[2], sizes[3], axis=0)
     turned = net.add("Transpose", net.add("Reshape", x, fine), perm=[0, 2, 1, 3, 4])
