@@ -18,6 +18,10 @@ HEAD, FREE, SERIAL, ERROR, START = range(5)
 THREADS, POOL = 5, 6
 """Words of a context: how many threads a call may use, itself among them (0 is 1), and the pool of the others (0: none)."""
 
+SLAB, ROOM, LIVE, REACH, WANTED = range(112, 117)
+"""Words of a context: the block that holds buffers of open sizes and its bytes (0 before the first buffer of a call), the first
+of the buffers by place, how far they have reached in this call, and how large the next call's block is to be."""
+
 WORTH = 120
 """The word of a context with the least work that is worth another thread, in operations on one element; 0 is 32768."""
 
@@ -53,6 +57,9 @@ nanoseconds, operations and bytes; for each event its site, begin and end."""
 HEADER_BYTES = 64
 RAW, PREVIOUS, NEXT, AGE, CAPACITY, KEPT = range(-8, -2)
 """Words before a block of memory: malloc's pointer, links of the list, serial number, size, whether a loop keeps it."""
+
+FOLLOWER, PLACE, END = range(-8, -5)
+"""Words before a buffer of open size: the next one by place, where it begins in the slab, and where it ends."""
 
 CODES_HEADER = 16
 """Words of 32 bits before packed codes. The words of 64 bits there are: how many bits a code has (32: these are floats), how

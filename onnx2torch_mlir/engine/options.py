@@ -14,7 +14,7 @@ from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine import objects
 
 MATCHERS = ("arena", "attention", "contractions", "channels_last", "rows", "turns", "vector_math", "windows", "winograd")
-"""arena: intermediate results of known size as parts of one block of memory; attention: scores, what is done with their rows,
+"""arena: intermediate results as parts of one block of memory; attention: scores, what is done with their rows,
 and products as one loop; contractions: sums of products as register tiles; channels_last: the layout of convolutions; rows:
 nests over the same rows as one; turns: copies between arrays that are dense along different axes; vector_math: functions as
 polynomials; windows: depthwise convolutions and pools over channels that lie side by side, and pools over images by rows and by

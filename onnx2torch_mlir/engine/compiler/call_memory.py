@@ -5,7 +5,8 @@ Blocks of memory are 64-byte aligned and have a header before them, which layout
 Live blocks form a list from the newest to the oldest, so "all that were made since" is the head of the list. Freed
 blocks are kept for reuse: fresh pages from the system cost more than most operators. Sizes are rounded up to a quarter of
 the power of two below them (of which only what is used takes pages), so that a value which grows from turn to turn of a loop
-finds its old blocks again. At the end of a call the blocks that the call did not use are given back.
+finds its old blocks again. At the end of a call the blocks that the call did not use are given back; all are, if the next call
+has a larger one for the buffers that had some of them (open_arena.py).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SIGNATURES = """
 """What text that calls these routines has to declare where it is parsed by itself."""
 
 
-def _unlink(block: str, head: int, tag: str) -> str:
+def unlinked(block: str, head: int, tag: str) -> str:
     """Take ``block`` out of the doubly linked list that starts in the context's word ``head``."""
     return f"""
     {word_at(f"{tag}pp", block, PREVIOUS)}
@@ -52,7 +53,7 @@ def _unlink(block: str, head: int, tag: str) -> str:
     }}"""
 
 
-def _link(block: str, head: int, tag: str) -> str:
+def linked(block: str, head: int, tag: str) -> str:
     """Put ``block`` at the start of the list of the context's word ``head``."""
     return f"""
     {word_at(f"{tag}head", "%ctx", head)}
@@ -113,7 +114,7 @@ FUNCTIONS = f"""
     }}
     %reuse = llvm.icmp "ne" %found#1, %null : !llvm.ptr
     %block = scf.if %reuse -> !llvm.ptr {{
-      {_unlink("%found#1", FREE, "u")}
+      {unlinked("%found#1", FREE, "u")}
       scf.yield %found#1 : !llvm.ptr
     }} else {{
       %extra = arith.constant {2 * HEADER_BYTES} : i64
@@ -143,14 +144,14 @@ FUNCTIONS = f"""
     {word_at("keptp", "%block", KEPT)}
     %zero = arith.constant 0 : i64
     llvm.store %zero, %keptp : i64, !llvm.ptr
-    {_link("%block", HEAD, "l")}
+    {linked("%block", HEAD, "l")}
     return %block : !llvm.ptr
   }}
 
   func.func private @o2m_free(%ctx: !llvm.ptr, %block: !llvm.ptr) {{
     %null = llvm.mlir.zero : !llvm.ptr
-    {_unlink("%block", HEAD, "u")}
-    {_link("%block", FREE, "l")}
+    {unlinked("%block", HEAD, "u")}
+    {linked("%block", FREE, "l")}
     return
   }}
 
@@ -237,7 +238,7 @@ FUNCTIONS = f"""
     %block = func.call @o2m_find(%ctx, %minus, %address) : (!llvm.ptr, i64, i64) -> !llvm.ptr
     %some = llvm.icmp "ne" %block, %null : !llvm.ptr
     scf.if %some {{
-      {_unlink("%block", HEAD, "u")}
+      {unlinked("%block", HEAD, "u")}
     }}
     %is = arith.select %some, %one, %zero : i64
     return %is : i64
@@ -247,6 +248,7 @@ FUNCTIONS = f"""
     %null = llvm.mlir.zero : !llvm.ptr
     %minus = arith.constant -1 : i64
     func.call @o2m_release(%ctx, %minus) : (!llvm.ptr, i64) -> ()
+    %was_small = func.call @o2m_settle(%ctx) : (!llvm.ptr) -> i1
     {word_at("startp", "%ctx", START)}
     %start = llvm.load %startp : !llvm.ptr -> i64
     {word_at("freep", "%ctx", FREE)}
@@ -260,9 +262,10 @@ FUNCTIONS = f"""
       {word_at("nextp", "%cur", NEXT)}
       %age = llvm.load %agep : !llvm.ptr -> i64
       %next = llvm.load %nextp : !llvm.ptr -> !llvm.ptr
-      %stale = arith.cmpi sle, %age, %start : i64
+      %is_old = arith.cmpi sle, %age, %start : i64
+      %stale = arith.ori %is_old, %was_small : i1
       scf.if %stale {{
-        {_unlink("%cur", FREE, "u")}
+        {unlinked("%cur", FREE, "u")}
         {word_at("rawp", "%cur", RAW)}
         %raw = llvm.load %rawp : !llvm.ptr -> !llvm.ptr
         llvm.call @free(%raw) : (!llvm.ptr) -> ()

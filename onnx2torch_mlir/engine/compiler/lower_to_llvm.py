@@ -9,7 +9,7 @@ from torch_mlir.dialects import llvm
 
 from onnx2torch_mlir.engine.compiler import runtime
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, functions, made_by, symbol
 from onnx2torch_mlir.engine.layout import STOPPER, WORKER
 
 _NOINLINE_PREFIXES = ("o2m_",)
@@ -25,9 +25,15 @@ def mark_internal(module: ir.Module) -> None:
 
 
 def finish(
-    module: ir.Module, noalias: dict[str, list[int]], scalar: Collection[str], words: int, result_words: list[int]
+    module: ir.Module,
+    noalias: dict[str, list[int]],
+    scalar: Collection[str],
+    words: int,
+    result_words: list[int],
+    *,
+    with_arena: bool = True,
 ) -> None:
-    """Make an LLVM-dialect module ready for code generation.
+    """Make an LLVM-dialect module ready for code generation; ``with_arena``, buffers of open sizes are parts of one block.
 
     ``noalias`` lists, for each function, the pointers whose memory no other argument reaches; ``scalar`` are the functions
     that LLVM is to leave without vectors; ``words`` and ``result_words`` describe @main as `runtime.entry` takes them.
@@ -42,7 +48,7 @@ def finish(
                 attributes[position] = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
             function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
         if name == "main":
-            _use_own_memory(function)
+            _use_own_memory(function, with_arena=with_arena)
     append(module, runtime.entry(words, result_words))
 
 
@@ -63,16 +69,32 @@ def _text(name: str, value: str) -> ir.ArrayAttr:
     return ir.ArrayAttr.get([ir.StringAttr.get(name), ir.StringAttr.get(value)])
 
 
-def _use_own_memory(main: ir.Operation) -> None:
-    blocks = main.regions[0].blocks
-    context = blocks[0].arguments[0]
-    for block in blocks:
-        for operation in list(block.operations):
-            if operation.operation.name != "llvm.call" or "callee" not in operation.attributes:
-                continue
-            callee = ir.FlatSymbolRefAttr(operation.attributes["callee"]).value
-            if callee in ("malloc", "free"):
-                _redirect(operation.operation, "o2m_alloc" if callee == "malloc" else "o2m_free", context)
+def _use_own_memory(main: ir.Operation, *, with_arena: bool) -> None:
+    """Memory of @main comes from its context: what it frees itself, of a size that the run tells, from open_arena.py."""
+    context = main.regions[0].blocks[0].arguments[0]
+    calls = [operation.operation for block in main.regions[0].blocks for operation in block.operations]
+    freed = [call for call in calls if _callee(call) == "free"]
+    for call in [call for call in calls if _callee(call) == "malloc"]:
+        ends = [use.owner.operation for use in call.results[0].uses if _callee(use.owner.operation) == "free"]
+        is_open = with_arena and bool(ends) and _is_open(call.operands[0])
+        for end in ends:
+            freed.remove(end)
+            _redirect(end, "o2m_give_back" if is_open else "o2m_free", context)
+        _redirect(call, "o2m_borrow" if is_open else "o2m_alloc", context)
+    for call in freed:
+        _redirect(call, "o2m_free", context)
+
+
+def _is_open(size: ir.Value) -> bool:
+    """Whether a size, which is where an array would end that begins at 0, depends on values."""
+    end = made_by(size, "llvm.ptrtoint")
+    place = None if end is None else made_by(end.operands[0], "llvm.getelementptr")
+    return place is not None and len(place.operands) > 1
+
+
+def _callee(operation: ir.Operation) -> str | None:
+    is_call = operation.name == "llvm.call" and "callee" in operation.attributes
+    return ir.FlatSymbolRefAttr(operation.attributes["callee"]).value if is_call else None
 
 
 def _redirect(call: ir.Operation, name: str, context: ir.Value) -> None:

@@ -6,7 +6,7 @@ lays it out. What becomes of memory during a call is told in call_memory.py.
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import call_memory
+from onnx2torch_mlir.engine.compiler import call_memory, open_arena
 from onnx2torch_mlir.engine.compiler.code_text import word_at
 from onnx2torch_mlir.engine.layout import ENTRY, ERROR, JMP_BUF_OFFSET, SERIAL, START
 
@@ -74,7 +74,7 @@ _FAIL = f"""
   }}
 """
 
-FUNCTIONS = _FAIL + call_memory.FUNCTIONS
+FUNCTIONS = _FAIL + call_memory.FUNCTIONS + open_arena.FUNCTIONS
 """Text of the routines, to be put into a module before its conversion to the LLVM dialect; `fresh_memory` besides."""
 
 

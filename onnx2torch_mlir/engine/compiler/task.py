@@ -114,7 +114,9 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
         lower_to_llvm.mark_internal(module)
         passes.run(module, "conversion to LLVM", passes.LLVM, diagnostics)
         with passes.findings_of("finishing the LLVM module", diagnostics):
-            lower_to_llvm.finish(module, found.aliases, walking, found.words, [3 + 2 * rank for rank in ranks])
+            results = [3 + 2 * rank for rank in ranks]
+            with_arena = options.enabled("arena")
+            lower_to_llvm.finish(module, found.aliases, walking, found.words, results, with_arena=with_arena)
             if interface is not None:
                 interface = interface.with_weights(found.derived)
             read = found.read
