@@ -18,9 +18,10 @@ HEAD, FREE, SERIAL, ERROR, START = range(5)
 THREADS, POOL = 5, 6
 """Words of a context: how many threads a call may use, itself among them (0 is 1), and the pool of the others (0: none)."""
 
-SLAB, ROOM, LIVE, REACH, WANTED = range(112, 117)
+SLAB, ROOM, LIVE, REACH, WANTED, SMALL = range(112, 118)
 """Words of a context: the block that holds buffers of open sizes and its bytes (0 before the first buffer of a call), the first
-of the buffers by place, how far they have reached in this call, and how large the next call's block is to be."""
+of the buffers by place, how far they have reached in this call, how large the next call's block is to be, and how many calls in
+a row have needed little of it."""
 
 WORTH = 120
 """The word of a context with the least work that is worth another thread, in operations on one element; 0 is 32768."""

@@ -5,8 +5,8 @@ of their own would lie all over memory. How large the block has to be the call b
 its own but counts as if it had a place, so that the next call has room for it. A program is not slower for its open sizes then,
 but for its first call.
 
-A buffer has a header before it, which layout.py lays out; they form a list by place. The block is in no list while a call lasts,
-for a loop in which its first buffer is made frees what its turns have made.
+A buffer has a header before it, which layout.py lays out; they form a list by place. The block is in no list while a call
+lasts, for a loop in which its first buffer is made frees what its turns have made.
 """
 
 from __future__ import annotations
@@ -26,8 +26,13 @@ from onnx2torch_mlir.engine.layout import (
     REACH,
     ROOM,
     SLAB,
+    SMALL,
     WANTED,
 )
+
+_LITTLE = 4
+_MANY_CALLS = 16
+"""Of which each needs a quarter of the block at most, until it is given back: sizes may change from call to call."""
 
 FUNCTIONS = f"""
   func.func private @o2m_borrow(%ctx: !llvm.ptr, %size: i64) -> !llvm.ptr {{
@@ -140,7 +145,9 @@ FUNCTIONS = f"""
   func.func private @o2m_settle(%ctx: !llvm.ptr) -> i1 {{
     %null = llvm.mlir.zero : !llvm.ptr
     %zero = arith.constant 0 : i64
-    %four = arith.constant 4 : i64
+    %one = arith.constant 1 : i64
+    %factor = arith.constant {_LITTLE} : i64
+    %many = arith.constant {_MANY_CALLS} : i64
     {word_at("slabp", "%ctx", SLAB)}
     {word_at("roomp", "%ctx", ROOM)}
     {word_at("livep", "%ctx", LIVE)}
@@ -154,10 +161,18 @@ FUNCTIONS = f"""
     %reach = llvm.load %reachp : !llvm.ptr -> i64
     %room = llvm.load %roomp : !llvm.ptr -> i64
     %wanted = llvm.load %wantedp : !llvm.ptr -> i64
-    %much = arith.muli %reach, %four : i64
+    %much = arith.muli %reach, %factor : i64
+    %is_little = arith.cmpi slt, %much, %wanted : i64
+    {word_at("smallp", "%ctx", SMALL)}
+    %small = llvm.load %smallp : !llvm.ptr -> i64
+    %more = arith.addi %small, %one : i64
+    %has_shrunk = arith.cmpi sge, %more, %many : i64
+    %goes_on = arith.select %is_little, %more, %zero : i64
+    %count = arith.select %has_shrunk, %zero, %goes_on : i64
+    llvm.store %count, %smallp : i64, !llvm.ptr
+    %shrinks = arith.andi %is_little, %has_shrunk : i1
     %has_grown = arith.cmpi sgt, %reach, %wanted : i64
-    %has_shrunk = arith.cmpi slt, %much, %wanted : i64
-    %changes = arith.ori %has_grown, %has_shrunk : i1
+    %changes = arith.ori %has_grown, %shrinks : i1
     %next = arith.select %changes, %reach, %wanted : i64
     llvm.store %next, %wantedp : i64, !llvm.ptr
     llvm.store %null, %slabp : !llvm.ptr, !llvm.ptr
@@ -168,5 +183,5 @@ FUNCTIONS = f"""
     return %was_small : i1
   }}
 """
-"""Text of the routines: @o2m_borrow and @o2m_give_back are malloc and free for a call, @o2m_settle ends it, and says whether something
-had no room; they call those of call_memory.py."""
+"""Text of the routines: @o2m_borrow and @o2m_give_back are malloc and free for a call, @o2m_settle ends it, and says whether
+something had no room; they call those of call_memory.py."""
