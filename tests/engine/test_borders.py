@@ -68,18 +68,10 @@ def test_widths_that_depend_on_sizes_are_known_before_what_is_padded(monkeypatch
     random = np.random.default_rng(0)
     model.graph.initializer.append(onnx.numpy_helper.from_array(random.standard_normal((16, 16, 3, 3)).astype("f"), "w"))
     del model.graph.input[1:]
-    lowered = convert(read(model)).lowered
-    copies = []
-    outline = kernels.outline
-    monkeypatch.setattr(kernels, "outline", lambda module, loops: (copies.append(copied(module)), outline(module, loops))[1])
-    entry = build(lowered.bytecode, Options(inputs=1))
-    assert copies == [0]
-    engine = Engine(lowered, entry["object"], entry["messages"], [Packing(*p) for p in entry["packings"]], entry["derived"])
+    engine, copies = built(model, monkeypatch)
+    assert copies == 0
     for shape in ((1, 16, 13, 14), (2, 16, 14, 13), (1, 16, 5, 5), (3, 16, 8, 8)):
-        feeds = {"x": random.standard_normal(shape).astype("f")}
-        (found,) = engine.run(feeds)
-        (expected,) = OnnxruntimeSession(model).run(feeds)
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+        agrees(engine, model, random.standard_normal(shape).astype("f"))
 
 
 CHAIN = """<ir_version: 8, opset_import: ["": 17]>
@@ -111,20 +103,29 @@ def test_padded_images_of_one_size_in_a_row(sizes, shapes, monkeypatch):
     ]
     model.graph.initializer.extend(tensors)
     del model.graph.input[1:]
+    engine, copies = built(model, monkeypatch)
+    # What is padded first is the input, which nothing makes.
+    assert copies == 1
+    for shape in shapes:
+        agrees(engine, model, random.standard_normal(shape).astype("f"))
+
+
+def built(model, monkeypatch):
+    """The engine of a model, and how many times an image is copied as it is."""
     lowered = convert(read(model)).lowered
     copies = []
     outline = kernels.outline
     monkeypatch.setattr(kernels, "outline", lambda module, loops: (copies.append(copied(module)), outline(module, loops))[1])
     entry = build(lowered.bytecode, Options(inputs=1))
-    # What is padded first is the input, which nothing makes.
-    assert copies == [1]
     packings = [Packing(*fields) for fields in entry["packings"]]
-    engine = Engine(lowered, entry["object"], entry["messages"], packings, entry["derived"])
-    for shape in shapes:
-        feeds = {"x": random.standard_normal(shape).astype("f")}
-        (found,) = engine.run(feeds)
-        (expected,) = OnnxruntimeSession(model).run(feeds)
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+    return Engine(lowered, entry["object"], entry["messages"], packings, entry["derived"]), copies[0]
+
+
+def agrees(engine, model, x):
+    """The engine's result for ``x`` is onnxruntime's."""
+    (found,) = engine.run({"x": x})
+    (expected,) = OnnxruntimeSession(model).run({"x": x})
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
 
 def copied(module):
