@@ -66,7 +66,8 @@ def test_calls_of_all_sizes(threads, disabled, monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_one_block_from_the_second_call_on():
+def test_one_block_from_the_second_call_on(monkeypatch):
+    monkeypatch.delenv("ONNX2MLIR_DISABLE", raising=False)
     model, feeds = network()
     engine = convert(read(model)).compile(threads=1)
     given = feeds(1, 60, 60)
