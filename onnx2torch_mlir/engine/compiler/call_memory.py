@@ -70,17 +70,21 @@ def linked(block: str, head: int, tag: str) -> str:
     }}"""
 
 
-FUNCTIONS = f"""
-  func.func private @o2m_alloc(%ctx: !llvm.ptr, %size: i64) -> !llvm.ptr {{
-    %null = llvm.mlir.zero : !llvm.ptr
-    %one = arith.constant 1 : i64
-    %mask = arith.constant -64 : i64
+FAILS_IF_HUGE = f"""
     %limit = arith.constant {1 << 46} : i64
     %bad = arith.cmpi ugt, %size, %limit : i64
     %oom = arith.constant {OUT_OF_MEMORY} : i64
     scf.if %bad {{
       func.call @o2m_fail(%ctx, %oom) : (!llvm.ptr, i64) -> ()
-    }}
+    }}"""
+"""The beginning of a routine that is asked for ``%size`` bytes: no machine has as many, and negative ones are more still."""
+
+FUNCTIONS = f"""
+  func.func private @o2m_alloc(%ctx: !llvm.ptr, %size: i64) -> !llvm.ptr {{
+    %null = llvm.mlir.zero : !llvm.ptr
+    %one = arith.constant 1 : i64
+    %mask = arith.constant -64 : i64
+    {FAILS_IF_HUGE}
     %positive = arith.maxui %size, %one : i64
     %zeros = "llvm.intr.ctlz"(%positive) <{{is_zero_poison = false}}> : (i64) -> i64
     %top = arith.constant 61 : i64

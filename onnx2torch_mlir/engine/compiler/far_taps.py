@@ -39,9 +39,9 @@ class _OpenLine:
     dilation: int
     low: int
 
-    def position(self, place: int, tap: int) -> int:
-        """As that of a `WindowLine`."""
-        return place + tap * self.dilation - self.low
+    def begin(self, tap: int) -> int:
+        """Where the tap of the first window is; before 0 in the padding."""
+        return tap * self.dilation - self.low
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class _Axis:
             here = self.line.inside(tap)
             begin = self.line.position(here.start, tap)
             return (begin, (len(here) - 1) * self.line.stride + 1), (here.start, len(here))
-        begin = self.line.position(0, tap)
+        begin = self.line.begin(tap)
         if not begin:
             return None
         rest = added(dim_of(image, self.read), -abs(begin))
@@ -108,8 +108,8 @@ def _match(generic: ir.Operation) -> _Found | None:
         if at[0] is None or at[1] is None:
             return None
         sizes = _size(image, axis), _size(generic.results[0], at[1])
-        count = _size(generic.operands[1 - wanted.input], at[0])
-        line = _line(sizes, count, moving[axis][places[0]], moving[axis][taps[0]], (low[axis], high[axis]))
+        length = _size(generic.operands[1 - wanted.input], at[0])
+        line = _line(sizes, length, moving[axis][places[0]], moving[axis][taps[0]], (low[axis], high[axis]))
         if line is None:
             return None
         axes.append(_Axis(line, axis, at[0], at[1]))
@@ -187,7 +187,7 @@ def _places(axes: Sequence[_Axis], taps: Sequence[int]) -> int:
 def _order(axes: Sequence[_Axis], taps: Sequence[int]) -> tuple[int, int]:
     """How far from their windows taps are along dims of any size; then how few windows have them."""
     lines = [(axis.line, tap) for axis, tap in zip(axes, taps, strict=True)]
-    far = sum(abs(line.position(0, tap)) for line, tap in lines if isinstance(line, _OpenLine))
+    far = sum(abs(line.begin(tap)) for line, tap in lines if isinstance(line, _OpenLine))
     return far, -_places(axes, taps)
 
 

@@ -31,7 +31,7 @@ def finish(
     words: int,
     result_words: list[int],
     *,
-    with_arena: bool = True,
+    with_arena: bool,
 ) -> None:
     """Make an LLVM-dialect module ready for code generation; ``with_arena``, buffers of open sizes are parts of one block.
 

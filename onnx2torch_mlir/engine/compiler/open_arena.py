@@ -11,7 +11,7 @@ lasts, for a loop in which its first buffer is made frees what its turns have ma
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler.call_memory import linked, unlinked
+from onnx2torch_mlir.engine.compiler.call_memory import FAILS_IF_HUGE, linked, unlinked
 from onnx2torch_mlir.engine.compiler.code_text import word_at
 from onnx2torch_mlir.engine.layout import (
     CAPACITY,
@@ -21,7 +21,6 @@ from onnx2torch_mlir.engine.layout import (
     HEAD,
     HEADER_BYTES,
     LIVE,
-    OUT_OF_MEMORY,
     PLACE,
     REACH,
     ROOM,
@@ -39,12 +38,7 @@ FUNCTIONS = f"""
     %null = llvm.mlir.zero : !llvm.ptr
     %zero = arith.constant 0 : i64
     %header = arith.constant {HEADER_BYTES} : i64
-    %limit = arith.constant {1 << 46} : i64
-    %bad = arith.cmpi ugt, %size, %limit : i64
-    scf.if %bad {{
-      %oom = arith.constant {OUT_OF_MEMORY} : i64
-      func.call @o2m_fail(%ctx, %oom) : (!llvm.ptr, i64) -> ()
-    }}
+    {FAILS_IF_HUGE}
     %mask = arith.constant {-HEADER_BYTES} : i64
     %more = arith.constant {2 * HEADER_BYTES - 1} : i64
     %past = arith.addi %size, %more : i64

@@ -7,12 +7,12 @@ multiply as one dim; the steps of heads that share their keys).
 from __future__ import annotations
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, tensor
 
 from onnx2torch_mlir.engine.compiler.dim_orders import loops_of, reassociation
 from onnx2torch_mlir.engine.compiler.extents import size_from, size_of
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, fill
 from onnx2torch_mlir.engine.compiler.loop_order import iterators, substitute
+from onnx2torch_mlir.engine.compiler.tensor_parts import dim_of
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, named
 from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
@@ -155,16 +155,6 @@ def _fits(value: ir.Value, map_: ir.AffineMap, loops: dict[int, list[int]], size
     )
 
 
-def _size(value: ir.Value, axis: int) -> int | ir.Value:
-    """The size of a tensor along an axis."""
-    type_ = ir.RankedTensorType(value.type)
-    if not type_.is_dynamic_dim(axis):
-        return int(type_.shape[axis])
-    place = arith.ConstantOp(ir.IndexType.get(), axis).result
-    size: ir.Value = tensor.DimOp(value, place).result
-    return size
-
-
 def _map(map_: ir.AffineMap, loops: dict[int, list[int]], dims: list[ir.AffineExpr]) -> ir.AffineMap:
     """Where an expanded input is read."""
     results: list[ir.AffineExpr] = []
@@ -183,7 +173,7 @@ def _expanded(value: ir.Value, map_: ir.AffineMap, loops: dict[int, list[int]], 
     shape: list[int | ir.Value] = []
     for axis, expression in enumerate(map_.results):
         moved = isinstance(expression, ir.AffineDimExpr) and loops[expression.position][0] < len(sizes)
-        here = [sizes[place] for place in loops[expression.position]] if moved else [_size(value, axis)]
+        here = [sizes[place] for place in loops[expression.position]] if moved else [dim_of(value, axis)]
         groups.append(list(range(len(shape), len(shape) + len(here))))
         shape += here
     if len(shape) == type_.rank:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, tensor
+from torch_mlir.dialects import tensor
 
 from onnx2torch_mlir.engine.compiler import linalg_ops
+from onnx2torch_mlir.engine.compiler.tensor_parts import dim_of
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
 from onnx2torch_mlir.engine.compiler.window_sums import has_single_pixels, indexing_maps, is_sum_of_products
 
@@ -38,7 +39,7 @@ def _merge(generic: ir.Operation) -> None:
     with ir.InsertionPoint(generic), generic.location:
         flat = _reshaped(image, groups)
         matrix = _reshaped(weight, [[0], list(range(1, rank))])
-        sizes: list[int | ir.Value] = [_size(image, 0), _size(weight, 0), _size(flat, 2)]
+        sizes: list[int | ir.Value] = [dim_of(image, 0), dim_of(weight, 0), dim_of(flat, 2)]
         dynamic = ir.ShapedType.get_dynamic_size()
         target = ir.RankedTensorType.get([dynamic if isinstance(size, ir.Value) else size for size in sizes], element)
         given = [size for size in sizes if isinstance(size, ir.Value)]
@@ -56,7 +57,7 @@ def _merge(generic: ir.Operation) -> None:
             ),
         )
         generic.regions[0].blocks[0].append_to(made.regions[0])
-        shape: list[int | ir.Value] = [sizes[0], sizes[1], *(_size(image, axis) for axis in range(2, rank))]
+        shape: list[int | ir.Value] = [sizes[0], sizes[1], *(dim_of(image, axis) for axis in range(2, rank))]
         static = [dynamic if isinstance(size, ir.Value) else size for size in shape]
         attributes = {"reassociation": _groups(groups), "static_output_shape": ir.DenseI64ArrayAttr.get(static)}
         operands = [made.results[0], *(size for size in shape if isinstance(size, ir.Value))]
@@ -84,12 +85,3 @@ def _reshaped(value: ir.Value, groups: list[list[int]]) -> ir.Value:
 def _groups(groups: list[list[int]]) -> ir.ArrayAttr:
     number = ir.IntegerType.get_signless(64)
     return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(number, axis) for axis in group]) for group in groups])
-
-
-def _size(value: ir.Value, axis: int) -> int | ir.Value:
-    type_ = ir.RankedTensorType(value.type)
-    if not type_.is_dynamic_dim(axis):
-        return int(type_.shape[axis])
-    place = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), axis)).result
-    found: ir.Value = tensor.DimOp(value, place).result
-    return found

@@ -117,7 +117,8 @@ def match(generic: ir.Operation) -> Found | None:
         # Whole rows are summed up, which share nothing: side by side lie vectors of channels, as many as there are few of.
         if (lengths[channels.loop] or _MANY_CHANNELS) >= _MANY_CHANNELS:
             return None
-        places = places if weight is not None else None
+        if weight is None:
+            places = None
     outer = [dim for dim in others if dim != places]
     found = Found(generic, operands, lengths, weight, outer, places, channels, taps, body, scalars, along_lines)
     return _along_lines(found) if along_lines else found
