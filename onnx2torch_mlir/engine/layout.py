@@ -65,8 +65,8 @@ FOLLOWER, PLACE, END = range(-8, -5)
 CODES_HEADER = 16
 """Words of 32 bits before packed codes. The words of 64 bits there are: how many bits a code has (32: these are floats), how
 many steps along the sum a block has, the bytes of a block's record, whether columns have zero points of their own, else the
-one zero point's bits, the bytes of a panel, the bytes of all panels of a batch, and the number of the codes' type: of integers
-their bits, of floats `FLOAT_CODES`."""
+one zero point's bits (of bfloat16, whether some are subnormal), the bytes of a panel, the bytes of all panels of a batch, and
+the number of the codes' type: of integers their bits, of floats `FLOAT_CODES`."""
 
 INTEGERS = "integers"
 FLOAT_CODES = {"f16": 16, "bf16": 17}

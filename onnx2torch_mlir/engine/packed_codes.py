@@ -22,12 +22,15 @@ from onnx2torch_mlir.engine.pages import Room
 _WIDTHS = (2, 4, 8)
 _HALF, _FLOATS = 16, 32
 _TYPES: dict[Any, str] = {np.dtype(np.float16): "f16", np.dtype(ml_dtypes.bfloat16): "bf16"}
+_MAGNITUDE, _SMALLEST_NORMAL = np.uint16(0x7FFF), np.uint16(0x0080)
+"""Of a bfloat16: all bits but its sign, and the smallest number that is not subnormal."""
 _ONE = np.float32(1).view(np.uint32)
 
 
 class _Form(NamedTuple):
     """How columns are packed: the bits of a code and what it is counted from, the steps and the rows of words of a block,
-    whether columns have zero points of their own, else the bits of the one they have, and the type of the codes."""
+    whether columns have zero points of their own, else the bits of the one they have (of bfloat16, whether some are subnormal),
+    and the type of the codes."""
 
     bits: int
     base: int
@@ -89,6 +92,8 @@ class _Known:
         """The first zero point."""
         self._own, self._exact = False, True
         """Whether there are other zero points; whether all less a small integer are exact."""
+        self._subnormal = False
+        """Whether there are subnormal numbers of bfloat16."""
 
     def add(self, part: Value) -> None:
         """Look at some columns [batches, steps, columns]."""
@@ -96,6 +101,9 @@ class _Known:
             self._types.add("")
         elif not np.issubdtype(part.code.dtype, np.integer):
             self._types.add(_TYPES[part.code.dtype] if part.zero is None and part.scale is None else "")
+            if _TYPES[part.code.dtype] == "bf16" and not self._subnormal:
+                magnitudes = part.code.view(np.uint16) & _MAGNITUDE
+                self._subnormal = bool(((magnitudes > 0) & (magnitudes < _SMALLEST_NORMAL)).any())
         else:
             self._types.add(INTEGERS)
             if part.code.size:
@@ -121,7 +129,7 @@ class _Known:
         (only,) = self._types if len(self._types) == 1 else ("",)
         if only in FLOAT_CODES:
             groups = -(-max(self._steps, 1) // 2)
-            return _Form(_HALF, 0, 2 * groups, 1 + groups, False, 0, FLOAT_CODES[only])
+            return _Form(_HALF, 0, 2 * groups, 1 + groups, False, int(self._subnormal), FLOAT_CODES[only])
         block = self._block or max(self._steps, 1)
         bits, base = self._bits(block) if only == INTEGERS else (0, 0)
         if not bits:
@@ -149,10 +157,17 @@ def _write(part: Value, records: Array, form: _Form) -> None:
     elif form.bits == _HALF:
         batches, panels, _, rows, _ = records.shape
         records[:, :, 0, 0] = _ONE
-        halves = records[:, :, 0, 1:].view(np.uint16).reshape(batches, panels, 2 * (rows - 1), width)
-        steps = part.shape[1]
-        halves[:, :, :steps] = _columns(part.code.view(np.uint16), width)
-        halves[:, :, steps:] = 0
+        halves = records[:, :, 0, 1:].view(np.uint16)
+        if form.type == FLOAT_CODES["bf16"]:
+            # Neighbouring steps share a word.
+            by_step = halves.reshape(batches, panels, rows - 1, width, 2).swapaxes(3, 4)
+        else:
+            by_step = halves.reshape(batches, panels, rows - 1, 2, width)
+        columns, steps = _columns(part.code.view(np.uint16), width), part.shape[1]
+        pairs = steps // 2
+        by_step[:, :, :pairs] = columns[:, :, : 2 * pairs].reshape(batches, panels, pairs, 2, width)
+        if steps % 2:
+            by_step[:, :, -1, 0], by_step[:, :, -1, 1] = columns[:, :, -1], 0
     else:
         _write_integers(part, records, form)
 

@@ -67,9 +67,9 @@ def expected(weights, numbers, steps):
     return (np.rint(numbers) * steps).astype(np.float64) @ weights.floats().astype(np.float64).T
 
 
-def compiled_here(made):
+def compiled_here(made, inputs=2):
     """An engine whose code is made in this process."""
-    entry = build(made.bytecode, options(2))
+    entry = build(made.bytecode, options(inputs))
     packings = [Packing(*fields) for fields in entry["packings"]]
     return engine.Engine(made, entry["object"], entry["messages"], packings, entry["derived"])
 

@@ -2,7 +2,8 @@
 
 By then all arithmetic on bf16 is done in f32 and the conversions are integer operations, so that a bf16 is only loaded,
 stored, passed on and cast to its bits. Left as a float type, LLVM's code generator may still widen and narrow such values,
-by a routine of a compiler's run-time library that most systems lack.
+by a routine of a compiler's run-time library that most systems lack. Functions that call the processor's instructions on such
+numbers keep them: they do nothing else with these.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ _CONSTANT = re.compile(r"llvm\.mlir\.constant\(([^\s():]+) : bf16\) : bf16")
 _TYPE = re.compile(r"@[\w.$]+|\bbf16\b|(?<=\dx)bf16\b")
 """The type, or a symbol: names such as ``@__constant_2xbf16`` stay."""
 
+_FUNCTION = re.compile(r"^(?=  llvm\.func )", re.MULTILINE)
+INSTRUCTIONS = "llvm.x86.avx512bf16."
+"""What the names of intrinsics begin with that take bf16."""
+
 NAME = "bf16"
 """Of the type, in any module's text."""
 
@@ -26,14 +31,18 @@ def are_in(module: ir.Module) -> bool:
 
 
 def as_bits(module: ir.Module) -> ir.Module:
-    """A copy of the module in which every bf16 is an i16."""
+    """A copy of the module in which every bf16 is an i16, but for functions that call `INSTRUCTIONS`."""
     text = module.operation.get_asm(enable_debug_info=True, assume_verified=True)
-    lines = [line if "llvm.mlir.global" in line else _retyped(line) for line in text.splitlines()]
+    parts = _FUNCTION.split(text)
     with module.context:
-        return ir.Module.parse("\n".join(lines))
+        return ir.Module.parse("".join(part if INSTRUCTIONS in part else _retyped(part) for part in parts))
 
 
-def _retyped(line: str) -> str:
+def _retyped(text: str) -> str:
+    return "\n".join(line if "llvm.mlir.global" in line else _of_line(line) for line in text.split("\n"))
+
+
+def _of_line(line: str) -> str:
     retyped = _CONSTANT.sub(_integer, line)
     return _TYPE.sub(lambda match: match[0] if match[0].startswith("@") else "i16", retyped)
 

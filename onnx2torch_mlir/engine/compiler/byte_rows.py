@@ -7,22 +7,10 @@ bit by bit. So the products of bytes (coded_bytes.py) are what the products of t
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import coded_words, row_tables, threads
-from onnx2torch_mlir.engine.compiler.code_text import (
-    LINE_BYTES,
-    bytes_behind,
-    constants,
-    declared,
-    header_word,
-    masked_load,
-    words,
-)
+from onnx2torch_mlir.engine.compiler import coded_words, narrowed_rows
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, constants, header_word, masked_load, words
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
-HEAD_BYTES = LINE_BYTES
-"""Before the rows, of which the words of 64 bits are `ON_GRID` and `FAR`."""
-ON_GRID, FAR = 0, 1
-"""Whether all rows are on the grid, and how many bytes a row has."""
 RECORD_HEAD = 16
 """Bytes before those of a block: the length of its steps (f32), how many steps all its numbers are together, less than 0 (f32)
 and, times the columns' zero point if they all have the same, as an i32."""
@@ -37,15 +25,10 @@ _ROUNDS = 1.5 * 2.0**23
 """A number that, added to a small one, rounds it to a whole one, ties to even, and leaves that in the lowest bits."""
 _FLOATS, _INTS, _BITS, _BYTES = (f"vector<{_LANES}x{kind}>" for kind in ("f32", "i32", "i1", "i8"))
 
-_ARGUMENTS = [*((f"%{name}", "!llvm.ptr") for name in ("header", "a", "table", "bytes")), ("%k", "i64")]
-"""Of @o2m_byte_rows: the header of packed codes, the left operand, the table of its rows, where they go, the sum's length."""
-
 
 def functions(unit: VectorUnit) -> str:
     """@o2m_byte_rows, which makes a range of rows bytes, and what shares them among threads."""
-    types = [type_ for _, type_ in _ARGUMENTS]
-    blocks = [_block(bits) for bits in bits_known(unit)]
-    return "\n".join([*blocks, _rows(unit), threads.spread("o2m_byte_rows", types)])
+    return "\n".join([*(_block(bits) for bits in bits_known(unit)), _rows(unit)])
 
 
 def bits_known(unit: VectorUnit) -> list[int]:
@@ -65,36 +48,10 @@ def record_bytes() -> list[str]:
 
 
 def made(unit: VectorUnit, rows: int) -> list[str]:
-    """``%bytes``: what says whether the rows, which have so many dims, are on a grid, and has them as bytes if so.
-
-    ``%ctx``, ``%header``, ``%a``, ``%ms``, ``%kn0``, ``%none`` and ``%one`` are there, and what `row_tables.write` reads.
-    """
-    return [
-        *constants(entry_bytes=row_tables.ENTRY_BYTES, head=HEAD_BYTES),
-        *record_bytes(),
-        "%records = arith.ceildivsi %kn0, %block : i64",
-        "%row_bytes = arith.muli %record, %records : i64",
-        "%all_rows = arith.muli %row_bytes, %ms : i64",
-        "%with_head = arith.addi %all_rows, %head : i64",
-        "%bytes = func.call @o2m_alloc(%ctx, %with_head) : (!llvm.ptr, i64) -> !llvm.ptr",
-        "%table_size = arith.muli %ms, %entry_bytes : i64",
-        "%table = func.call @o2m_alloc(%ctx, %table_size) : (!llvm.ptr, i64) -> !llvm.ptr",
-        row_tables.write("m", rows, ("ma", "ma"), ("%table", "%none", "%ms")),
-        *_may_be(unit),
-        "%may_be_word = arith.extui %may_be : i1 to i64",
-        "llvm.store %may_be_word, %bytes : i64, !llvm.ptr",
-        f"%row_bytes_at = llvm.getelementptr %bytes[{FAR}] : (!llvm.ptr) -> !llvm.ptr, i64",
-        "llvm.store %row_bytes, %row_bytes_at : i64, !llvm.ptr",
-        "scf.if %may_be {",
-        threads.on_all("o2m_byte_rows", "%ms, %kn0", [("%kn0" if name == "%k" else name, t) for name, t in _ARGUMENTS]),
-        "}",
-        "func.call @o2m_free(%ctx, %table) : (!llvm.ptr, !llvm.ptr) -> ()",
-    ]
-
-
-def are_on_grid() -> list[str]:
-    """``%on_grid``: whether the rows are as ``%bytes`` says; ``%none`` is there."""
-    return [*header_word("%on_grid_word", "%bytes", ON_GRID), "%on_grid = arith.cmpi ne, %on_grid_word, %none : i64"]
+    """``%narrow``: what says whether the rows, which have so many dims, are on a grid, and has them as bytes if so
+    (`narrowed_rows.made`)."""
+    records = ["%records = arith.ceildivsi %kn0, %block : i64", "%row_bytes = arith.muli %record, %records : i64"]
+    return narrowed_rows.made("o2m_byte_rows", rows, [*record_bytes(), *records], _may_be(unit))
 
 
 def _same_zero() -> list[str]:
@@ -139,45 +96,28 @@ def _rows(unit: VectorUnit) -> str:
         f"{head} {{\n%f{bits} = func.call {_name(bits)}({given}) : ({types}) -> i1\nscf.yield %f{bits} : i1\n}}"
         for head, bits in [*((f"case {bits}", bits) for bits in few), ("default", most)]
     ]
-    lines = [
-        f"func.func private @o2m_byte_rows({declared(_ARGUMENTS)}, {threads.RANGE}) {{",
-        *constants(none=0, one=1, two=2, head=HEAD_BYTES),
+    before = [
         *_same_zero(),
         *header_word("%type", "%header", coded_words.TYPE),
-        *header_word("%far", "%bytes", FAR),
         "%type_is = arith.index_cast %type : i64 to index",
         "%zero = arith.fptosi %same_zero : f32 to i32",
         *record_bytes(),
-        bytes_behind("%first", "%bytes", "%head"),
-        "scf.for %row = %begin to %end step %one : i64 {",
-        "%entry = arith.muli %row, %two : i64",
-        "%place = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        "%offset = llvm.load %place : !llvm.ptr -> i64",
-        bytes_behind("%from", "%a", "%offset"),
-        "%before = arith.muli %row, %far : i64",
-        bytes_behind("%start", "%first", "%before"),
-        "scf.for %s = %none to %k step %block iter_args(%to = %start) -> (!llvm.ptr) : i64 {",
-        "%known = llvm.load %bytes atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64",
-        "%goes = arith.cmpi ne, %known, %none : i64",
-        "scf.if %goes {",
+    ]
+    block_of_row = [
         "%left = arith.subi %k, %s : i64",
         "%steps = arith.minsi %left, %block : i64",
         "%x = llvm.getelementptr %from[%s] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
         "%found = scf.index_switch %type_is -> i1",
         *cases,
-        "scf.if %found {",
-        "} else {",
-        "llvm.store %none, %bytes atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr",
-        "}",
-        "}",
+    ]
+    row = [
+        "scf.for %s = %none to %k step %block iter_args(%to = %start) -> (!llvm.ptr) : i64 {",
+        *narrowed_rows.while_narrow(block_of_row),
         bytes_behind("%next", "%to", "%record"),
         "scf.yield %next : !llvm.ptr",
         "}",
-        "}",
-        "return",
-        "}",
     ]
-    return "\n".join(lines)
+    return narrowed_rows.functions("o2m_byte_rows", before, row)
 
 
 def _name(bits: int) -> str:

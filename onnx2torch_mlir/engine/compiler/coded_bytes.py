@@ -8,48 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onnx2torch_mlir.engine.compiler import byte_rows, coded_words, segment_loops
-from onnx2torch_mlir.engine.compiler.code_text import (
-    bytes_behind,
-    called,
-    column_masks,
-    constants,
-    declared,
-    header_word,
-    masked_load,
-    stored_halves,
-    words,
-)
+from onnx2torch_mlir.engine.compiler import byte_rows, coded_tiles, coded_words
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, constants, declared, header_word
 from onnx2torch_mlir.engine.compiler.coded_columns import by_type
 from onnx2torch_mlir.engine.compiler.integer_tile import add_fours
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
+_NAME = "o2m_coded_bytes"
 _FEW = 2
-_TILE = [
-    *((f"%{name}", "!llvm.ptr") for name in ("header", "a", "rows", "b", "c")),
-    *words(["far", "columns", "blocks"]),
-    ("%add", "i1"),
-]
-"""What a tile takes: the header of the codes, its first row's bytes, the table of rows from that on (of which the second entry
-of each is its place in the result), a panel of columns, the result; how many bytes apart rows are; how many columns and how
-many blocks there are; whether to add to the result."""
-_ARGUMENTS = [
-    *((f"%{name}", "!llvm.ptr") for name in ("header", "bytes", "rows", "b", "c")),
-    *words(["i", "m", "n", "k"]),
-    ("%add", "i1"),
-]
-"""The same of @o2m_coded_bytes, for ``m`` rows from number ``i`` of ``bytes`` (`byte_rows.made`) on, and ``n`` columns."""
 
 
 def call(moved: Mapping[str, str]) -> str:
     """A call of @o2m_coded_bytes, each argument by its own name unless it is ``moved``."""
-    return called("o2m_coded_bytes", [(moved.get(name, name), type_) for name, type_ in _ARGUMENTS])
+    return coded_tiles.call(_NAME, moved)
 
 
 def functions(unit: VectorUnit) -> str:
-    """@o2m_coded_bytes, which does what @o2m_coded_panels does, and its tiles."""
-    tiles = [_Tile(unit, bits, rows).text() for bits in byte_rows.bits_known(unit) for rows in _heights(unit)]
-    return "\n".join([*tiles, _panels(unit)])
+    """@o2m_coded_bytes (`coded_tiles.panels`) and its tiles."""
+    bits, heights = byte_rows.bits_known(unit), _heights(unit)
+    blocks = ["%steps = arith.ceildivsi %k, %block : i64"]
+
+    def tile(rows: int, given: str) -> list[str]:
+        return by_type(bits, lambda each: [f"func.call @{_Tile(unit, each, rows).name}{given}"])
+
+    tiles = [_Tile(unit, each, rows).text() for each in bits for rows in heights]
+    return "\n".join([*tiles, coded_tiles.panels(unit, _NAME, blocks, heights, tile)])
 
 
 def _heights(unit: VectorUnit) -> list[int]:
@@ -58,53 +41,12 @@ def _heights(unit: VectorUnit) -> list[int]:
     return sorted({(unit.registers - 8) // 4, _FEW, 1}, reverse=True)
 
 
-def _panels(unit: VectorUnit) -> str:
-    """The text of @o2m_coded_bytes: all tiles of one panel after the other."""
-
-    def tile(rows: int) -> str:
-        moved = {"%a": "%row_bytes", "%rows": "%place", "%b": "%bj", "%c": "%cj"}
-        given = [(moved.get(name, name), type_) for name, type_ in _TILE]
-        bits = byte_rows.bits_known(unit)
-        return "\n".join(
-            [
-                "%before = arith.addi %i, %row : i64",
-                "%passed = arith.muli %before, %far : i64",
-                bytes_behind("%row_bytes", "%first", "%passed"),
-                *by_type(bits, lambda each: [called(_Tile(unit, each, rows).name, given)]),
-            ]
-        )
-
-    lines = [
-        f"func.func private @o2m_coded_bytes({declared(_ARGUMENTS)}) {{",
-        *constants(none=0, one=1, width=unit.columns, head=byte_rows.HEAD_BYTES),
-        *header_word("%block", "%header", coded_words.BLOCK),
-        *header_word("%panel_bytes", "%header", coded_words.PANEL),
-        *header_word("%type", "%header", coded_words.TYPE),
-        *header_word("%far", "%bytes", byte_rows.FAR),
-        bytes_behind("%first", "%bytes", "%head"),
-        "%blocks = arith.ceildivsi %k, %block : i64",
-        "scf.for %j = %none to %n step %width : i64 {",
-        "%panel = arith.divui %j, %width : i64",
-        "%skipped = arith.muli %panel, %panel_bytes : i64",
-        bytes_behind("%bj", "%b", "%skipped"),
-        "%left_over = arith.subi %n, %j : i64",
-        "%columns = arith.minsi %left_over, %width : i64",
-        "%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-        *segment_loops.down_rows(_heights(unit), "%m", tile),
-        "}",
-        "return",
-        "}",
-    ]
-    return "\n".join(lines)
-
-
-class _Tile:
-    """The function of a tile: some rows, and two vectors of columns whose codes have so many bits."""
+class _Tile(coded_tiles.Tile):
+    """The function of a tile: some rows, and two vectors of columns whose codes have so many bits; a step is a block."""
 
     def __init__(self, unit: VectorUnit, bits: int, rows: int) -> None:
-        self.unit, self.bits, self.rows = unit, bits, rows
-        self.floats, self.ints = (f"vector<{unit.lanes}x{kind}>" for kind in ("f32", "i32"))
-        self.cells = [(row, half) for row in range(rows) for half in range(2)]
+        super().__init__(unit, rows)
+        self.bits = bits
 
     @property
     def name(self) -> str:
@@ -112,63 +54,30 @@ class _Tile:
 
     def text(self) -> str:
         """All of it."""
-        floats = ", ".join([self.floats] * len(self.cells))
         held = ", ".join(f"%t{row}_{half} = %start#{i}" for i, (row, half) in enumerate(self.cells))
         after = ", ".join(f"%y{row}_{half}" for row, half in self.cells)
         low_bits = sum((1 << self.bits) - 1 << byte for byte in range(0, 32, 8))
         lines = [
-            f"func.func private @{self.name}({declared(_TILE)}) {{",
+            f"func.func private @{self.name}({declared(coded_tiles.TILE)}) {{",
             *constants(none=0, one=1, lanes=self.unit.lanes, per=32 // self.bits),
-            f"%zero = arith.constant dense<0.0> : {self.floats}",
             f"%ones = arith.constant dense<1> : vector<{2 * self.unit.lanes}xi16>",
             f"%low_bits = arith.constant dense<{low_bits - (low_bits >> 31 << 32)}> : {self.ints}",
-            *column_masks(self.unit.lanes),
             *byte_rows.record_bytes(),
             *header_word("%coded", "%header", coded_words.RECORD),
             "%groups = arith.divui %block, %per : i64",
-            *self._places(),
-            f"%start:{len(self.cells)} = scf.if %add -> ({floats}) {{",
-            *self._loads(),
-            f"scf.yield {', '.join(f'%l{row}_{half}' for row, half in self.cells)} : {floats}",
-            "} else {",
-            f"scf.yield {', '.join(['%zero'] * len(self.cells))} : {floats}",
-            "}",
-            f"%all:{len(self.cells) + 2} = scf.for %number = %none to %blocks step %one"
-            f" iter_args(%column = %b, %at = %none, {held}) -> (!llvm.ptr, i64, {floats}) : i64 {{",
+            *self.begun(),
+            f"%all:{len(self.cells) + 2} = scf.for %number = %none to %steps step %one"
+            f" iter_args(%column = %b, %at = %none, {held}) -> (!llvm.ptr, i64, {self.types}) : i64 {{",
             *coded_words.read_record(self.unit, self.bits, "%header", "%column"),
             *self._sums_of_block(),
             *self._scaled(),
             bytes_behind("%next_column", "%column", "%coded"),
             "%next_at = arith.addi %at, %record : i64",
-            f"scf.yield %next_column, %next_at, {after} : !llvm.ptr, i64, {floats}",
+            f"scf.yield %next_column, %next_at, {after} : !llvm.ptr, i64, {self.types}",
             "}",
-            *self._stores(),
+            *self.stored([f"%all#{i + 2}" for i in range(len(self.cells))]),
         ]
         return "\n".join([*lines, "return", "}"])
-
-    def _places(self) -> list[str]:
-        """``%a0`` …: the rows' bytes; ``%c0_0`` …: where the sums go."""
-        lines = []
-        for row in range(self.rows):
-            before = f"%a{row - 1}" if row else "%a"
-            lines += [
-                bytes_behind(f"%a{row}", before, "%far" if row else "%none"),
-                f"%oc{row}_at = llvm.getelementptr %rows[{2 * row + 1}] : (!llvm.ptr) -> !llvm.ptr, i64",
-                f"%oc{row} = llvm.load %oc{row}_at : !llvm.ptr -> i64",
-                bytes_behind(f"%c{row}_0", "%c", f"%oc{row}"),
-                f"%c{row}_1 = llvm.getelementptr %c{row}_0[{self.unit.lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
-            ]
-        return lines
-
-    def _loads(self) -> list[str]:
-        return [
-            masked_load(f"%l{row}_{half}", f"%c{row}_{half}", f"%m{half}", self.unit.lanes) for row, half in self.cells
-        ]
-
-    def _stores(self) -> list[str]:
-        """The sums go where they belong."""
-        sums = {cell: f"%all#{i + 2}" for i, cell in enumerate(self.cells)}
-        return stored_halves(sums, self.unit.lanes, "f32", known="%lanes")
 
     def _sums_of_block(self) -> list[str]:
         """``%n0_0`` …: of a block, the sums of products of bytes, less what a zero point takes that all columns have."""
@@ -226,7 +135,6 @@ class _Tile:
 
     def _scaled(self) -> list[str]:
         """``%y0_0`` …: the sums with those of a block, times the scales of its columns and of its rows."""
-        floats = ", ".join([self.floats] * len(self.cells))
         lines = []
         for row in range(self.rows):
             for name, word in (("d", byte_rows.STEP), ("less", byte_rows.LESS)):
@@ -237,13 +145,13 @@ class _Tile:
                 ]
         for i, (row, half) in enumerate(self.cells):
             lines.append(f"%f{row}_{half} = arith.sitofp %n#{i} : {self.ints} to {self.floats}")
-        lines.append(f"%whole:{len(self.cells)} = scf.if %own -> ({floats}) {{")
+        lines.append(f"%whole:{len(self.cells)} = scf.if %own -> ({self.types}) {{")
         for row, half in self.cells:
             lines.append(f"%o{row}_{half} = math.fma %z{half}, %less{row}, %f{row}_{half} : {self.floats}")
         lines += [
-            f"scf.yield {', '.join(f'%o{row}_{half}' for row, half in self.cells)} : {floats}",
+            f"scf.yield {', '.join(f'%o{row}_{half}' for row, half in self.cells)} : {self.types}",
             "} else {",
-            f"scf.yield {', '.join(f'%f{row}_{half}' for row, half in self.cells)} : {floats}",
+            f"scf.yield {', '.join(f'%f{row}_{half}' for row, half in self.cells)} : {self.types}",
             "}",
         ]
         for i, (row, half) in enumerate(self.cells):

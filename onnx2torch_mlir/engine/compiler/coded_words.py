@@ -9,6 +9,9 @@ from onnx2torch_mlir.engine.layout import FLOAT_CODES
 BITS, BLOCK, RECORD, OWN, SAME, PANEL, BATCH, TYPE = range(8)
 """The words of the header (layout.CODES_HEADER)."""
 _HALF = 16
+_UPPER = -1 << 16
+_BY_STEP = FLOAT_CODES["f16"]
+"""The type of which the codes of neighbouring steps do not share words: instructions widen vectors of them."""
 _CHOOSES = "llvm.x86.avx512.permvar.sf.512"
 """Of 16 numbers those that the lowest four bits of each word name (AVX-512)."""
 
@@ -67,7 +70,7 @@ def read_record(unit: VectorUnit, type_: int, header: str, place: str) -> list[s
 def words_of(unit: VectorUnit, type_: int, group: str) -> list[str]:
     """%v0 and %v1: the words of group ``group`` of a block's steps; of floats %group, where they are, step by step."""
     lines = [f"%gwidth = arith.constant {unit.columns} : i64", f"%gfar = arith.muli {group}, %gwidth : i64"]
-    if bits_of(type_) == _HALF:
+    if type_ == _BY_STEP:
         return [*lines, "%group = llvm.getelementptr %codes[%gfar] : (!llvm.ptr, i64) -> !llvm.ptr, i32"]
     for half in range(2):
         lines += [
@@ -82,8 +85,16 @@ def decoded(unit: VectorUnit, type_: int, place: int, half: int, *, own: bool = 
     """%w = the code at ``place`` in the words %v, less its zero point (in the table unless columns have their ``own``)."""
     ints, vector, bits = f"vector<{unit.lanes}xi32>", f"vector<{unit.lanes}xf32>", bits_of(type_)
     name, value = f"{place}_{half}", f"%v{half}"
+    if type_ == _BY_STEP:
+        return _widened(unit, f"%w{name}", "%group", place * unit.columns + half * unit.lanes)
     if bits == _HALF:
-        return _widened(unit, type_, f"%w{name}", "%group", place * unit.columns + half * unit.lanes)
+        number = f"arith.constant dense<{_UPPER if place else _HALF}> : {ints}"
+        how = "andi" if place else "shli"
+        return [
+            f"%by{name} = {number}",
+            f"%r{name} = arith.{how} {value}, %by{name} : {ints}",
+            f"%w{name} = arith.bitcast %r{name} : {ints} to {vector}",
+        ]
     lines = []
     if place:
         lines += [
@@ -111,14 +122,17 @@ def decoded(unit: VectorUnit, type_: int, place: int, half: int, *, own: bool = 
 def decoded_rest(unit: VectorUnit, type_: int) -> list[str]:
     """%ew0 and %ew1 = the codes at %place in the last words, less their zero points."""
     ints, vector, bits = f"vector<{unit.lanes}xi32>", f"vector<{unit.lanes}xf32>", bits_of(type_)
-    if bits == _HALF:
+    if type_ == _BY_STEP:
         lines = [
             "%skipped = arith.muli %place, %gwidth : i64",
             "%here = llvm.getelementptr %group[%skipped] : (!llvm.ptr, i64) -> !llvm.ptr, i16",
         ]
         for half in range(2):
-            lines += _widened(unit, type_, f"%ew{half}", "%here", half * unit.lanes)
+            lines += _widened(unit, f"%ew{half}", "%here", half * unit.lanes)
         return lines
+    if bits == _HALF:
+        # Of two, it is the first.
+        return [line for half in range(2) for line in _first(unit, half)]
     lines = [
         f"%bits = arith.constant {bits} : i64",
         "%by = arith.muli %place, %bits : i64",
@@ -143,21 +157,21 @@ def decoded_rest(unit: VectorUnit, type_: int) -> list[str]:
     return lines
 
 
-def _widened(unit: VectorUnit, type_: int, name: str, group: str, place: int) -> list[str]:
-    """``name`` = the floats of 16 bits from number ``place`` of the group at ``group`` on."""
-    ints, vector, halves, narrow = (f"vector<{unit.lanes}x{kind}>" for kind in ("i32", "f32", "i16", "f16"))
-    lines = [f"{name}_at = llvm.getelementptr {group}[{place}] : (!llvm.ptr) -> !llvm.ptr, i16"]
-    if type_ == FLOAT_CODES["bf16"]:
-        return [
-            *lines,
-            f"{name}_half = llvm.load {name}_at {{alignment = 2 : i64}} : !llvm.ptr -> {halves}",
-            f"{name}_low = arith.extui {name}_half : {halves} to {ints}",
-            f"{name}_by = arith.constant dense<{_HALF}> : {ints}",
-            f"{name}_high = arith.shli {name}_low, {name}_by : {ints}",
-            f"{name} = arith.bitcast {name}_high : {ints} to {vector}",
-        ]
+def _first(unit: VectorUnit, half: int) -> list[str]:
+    """``%ew0`` or ``%ew1``: the first bfloat16 of each word."""
+    ints, vector = f"vector<{unit.lanes}xi32>", f"vector<{unit.lanes}xf32>"
     return [
-        *lines,
+        f"%eby{half} = arith.constant dense<{_HALF}> : {ints}",
+        f"%er{half} = arith.shli %v{half}, %eby{half} : {ints}",
+        f"%ew{half} = arith.bitcast %er{half} : {ints} to {vector}",
+    ]
+
+
+def _widened(unit: VectorUnit, name: str, group: str, place: int) -> list[str]:
+    """``name`` = the float16 numbers from number ``place`` of the group at ``group`` on."""
+    vector, narrow = f"vector<{unit.lanes}xf32>", f"vector<{unit.lanes}xf16>"
+    return [
+        f"{name}_at = llvm.getelementptr {group}[{place}] : (!llvm.ptr) -> !llvm.ptr, i16",
         f"{name}_half = llvm.load {name}_at {{alignment = 2 : i64}} : !llvm.ptr -> {narrow}",
         f"{name} = arith.extf {name}_half : {narrow} to {vector}",
     ]

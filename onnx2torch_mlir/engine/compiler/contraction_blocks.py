@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import (
-    byte_rows,
+    brain_products,
     coded_bytes,
     coded_columns,
     coded_words,
     column_packing,
     contraction_panels,
+    narrowed_rows,
     row_tables,
     tail_text,
     threads,
@@ -50,7 +51,7 @@ class Blocks:
         self.kind = kind
         self.packing = packing
         self.sources = contraction_panels.SOURCE if kind.unpacked == 1 else []
-        self.header = [*(["%header"] if kind.codes else []), *(["%bytes"] if kind.as_bytes else [])]
+        self.header = [*(["%header"] if kind.codes else []), *(["%narrow"] if kind.narrow else [])]
         self.segments = segment_words(kind.segments)
         unpacked = ["nb", *(f"r{letter}{i}" for i in range(kind.unpacked) for letter in ("n", "b"))]
         self.column_sizes = ["n", *([] if kind.packed else unpacked)]
@@ -137,8 +138,9 @@ class Blocks:
             of_block = tail_text.call("%sums", ["row", "mh", "j", "nh", "n"])
             moved["%k"] = "%kn0"
             panels = [coded_columns.call(moved)]
-            if self.kind.as_bytes:
-                panels = ["scf.if %on_grid {", coded_bytes.call(moved), "} else {", *panels, "}"]
+            if self.kind.narrow:
+                products = coded_bytes if self.kind.narrow == "bytes" else brain_products
+                panels = ["scf.if %are_narrow {", products.call(moved), "} else {", *panels, "}"]
             panels += ["scf.if %has_tail {", of_block, "}"]
         lines = [
             f"func.func private @{name}({declared(self.arguments_of_blocks())}, {threads.RANGE}) {{",
@@ -152,7 +154,7 @@ class Blocks:
             "%tail_of_sums = arith.select %has_parts, %nothing, %tail : !llvm.ptr",
             *tail_text.follows("%tail_of_sums"),
             *tail_text.steps(self.kind.rows),
-            *(byte_rows.are_on_grid() if self.kind.as_bytes else []),
+            *(narrowed_rows.are_narrow() if self.kind.narrow else []),
             "%step = arith.muli %far, %panels_in : i64",
             # Blocks of the same rows are side by side, and what follows is done for all of them at once.
             "%is_flat = arith.cmpi eq, %high, %one : i64",

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Set
 
 from onnx2torch_mlir.engine.compiler import (
+    brain_products,
+    brain_rows,
     byte_rows,
     coded_bytes,
     coded_columns,
@@ -88,8 +90,10 @@ def functions_for(
     texts += [contraction_rows.function(kind) for kind in sorted(of_rows, key=lambda kind: kind.name)]
     if codes:
         texts.append(coded_columns.functions(unit, codes))
-    if any(kind.as_bytes for kind in kinds):
+    if any(kind.narrow == "bytes" for kind in kinds):
         texts += [byte_rows.functions(unit), coded_bytes.functions(unit)]
+    if any(kind.narrow == "pairs" for kind in kinds):
+        texts += [brain_rows.functions(), brain_products.functions(unit)]
     if with_winograd:
         texts.append(winograd_code.functions(unit))
     return texts + [contract(unit, kind, packing=packing) for kind in sorted(kinds, key=lambda kind: kind.name)]
@@ -238,8 +242,9 @@ class _Contract:
                 "%room = arith.muli %own_room, %rooms : i64",
                 "%packed = func.call @o2m_alloc(%ctx, %room) : (!llvm.ptr, i64) -> !llvm.ptr",
             ]
-        if kind.as_bytes:
-            lines += byte_rows.made(self._of.unit, kind.rows)
+        if kind.narrow:
+            of_bytes = kind.narrow == "bytes"
+            lines += byte_rows.made(self._of.unit, kind.rows) if of_bytes else brain_rows.made(kind.rows)
         moved = {"%b": right, **{f"%bb{i}": f"%{step}{i}" for i in range(kind.batches)}}
         if kind.batches:
             lines += ["scf.if %several {", call_all(self._batches, self._of_batches(), moved, "%total, %work"), "} else {"]
@@ -260,6 +265,6 @@ class _Contract:
                 "}",
             ]
         lines += ["}", "}"] if kind.batches else ["}"]
-        taken = ["%bytes"] if kind.as_bytes else [] if kind.packed else ["%packed"]
+        taken = ["%narrow"] if kind.narrow else [] if kind.packed else ["%packed"]
         lines += [f"func.call @o2m_free(%ctx, {each}) : (!llvm.ptr, !llvm.ptr) -> ()" for each in taken]
         return "\n".join([*lines, "return", "}"])

@@ -33,8 +33,8 @@ class Kind:
     """How many dims of each kind a contraction has.
 
     ``segments`` are those of the left operand, of which each may stand for several; ``unpacked`` are those of the right
-    operand, 0 where it is already packed, with ``codes`` as codes of a few bits; ``as_bytes``: whether rows that are multiplied
-    by codes may be bytes (byte_rows.py).
+    operand, 0 where it is already packed, with ``codes`` as codes of a few bits; ``narrow``: what the rows that are multiplied
+    by codes may turn out to be (narrowed_rows.py), "bytes" or "pairs" of bfloat16.
     """
 
     batches: int
@@ -42,7 +42,7 @@ class Kind:
     segments: int
     unpacked: int
     codes: bool = False
-    as_bytes: bool = False
+    narrow: str = ""
 
     @property
     def packed(self) -> bool:
@@ -57,7 +57,7 @@ class Kind:
     @property
     def name(self) -> str:
         """The function of this kind."""
-        right = "bytes" if self.as_bytes else "codes" if self.codes else str(self.unpacked)
+        right = self.narrow or ("codes" if self.codes else str(self.unpacked))
         return f"o2m_contract_f32_{self.batches}_{self.rows}_{self.segments}_{right}"
 
     def arguments(self) -> list[str]:

@@ -251,8 +251,8 @@ def _emit(
     groups = found.merged()
     unpacked = 0 if packing is not None else len(found.segments)
     codes = packing is not None and packing.codes
-    as_bytes = codes and packing is not None and _may_be_bytes(found, program.weights.codes[packing.weight])
-    kind = Kind(len(found.batches), len(found.rows), len(groups), unpacked, codes, as_bytes)
+    narrow = _narrow(found, program.weights.codes[packing.weight]) if codes and packing is not None else ""
+    kind = Kind(len(found.batches), len(found.rows), len(groups), unpacked, codes, narrow)
     program.kinds.add(kind)
     if packing is not None and codes:
         program.codes.add(program.weights.codes[packing.weight])
@@ -276,12 +276,17 @@ def _emit(
         func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *told])
 
 
-def _may_be_bytes(found: Contraction, codes: str) -> bool:
-    """Whether the rows may turn out to be bytes, which then are multiplied by the codes: something has rounded them."""
-    if codes != INTEGERS or found.batches or not of_host().largest_byte:
-        return False
+def _narrow(found: Contraction, codes: str) -> str:
+    """What the rows may turn out to be, which then are multiplied by the codes as such (`Kind.narrow`): bytes where something
+    has rounded them, bfloat16 where the weight is."""
+    if found.batches:
+        return ""
+    if codes == "bf16":
+        return "pairs" if of_host().multiplies_brain_floats else ""
+    if codes != INTEGERS or not of_host().largest_byte:
+        return ""
     writers, _ = writers_of(found.value(found.left))
-    return any(named(writer, "math.roundeven") for writer in writers)
+    return "bytes" if any(named(writer, "math.roundeven") for writer in writers) else ""
 
 
 def _pointers(found: Contraction, program: _Program, right: ir.Value, tail: contraction_tails.Found | None) -> list[ir.Value]:

@@ -31,6 +31,8 @@ class VectorUnit:
     """Whether an instruction makes float32 of float16."""
     fetches_ahead: bool = False
     """Whether what is read in order is in the first-level cache in time unasked, so that to ask for it only costs time."""
+    multiplies_brain_floats: bool = False
+    """Whether one instruction adds two products of bfloat16 to a float32 (AVX512_BF16)."""
     works_in_halves: bool = False
     """Whether it does the work of an instruction in two steps, half a register each."""
 
@@ -76,7 +78,8 @@ def _of(host: str) -> VectorUnit:
         has_dots = "+avx512vnni" in features
         has_matrices = has_dots and {"+amx-tile", "+amx-int8"} <= features
         largest = _largest_byte(has_words, has_dots)
-        return VectorUnit(16, 32, has_words, largest, has_matrices, True, by_itself, works_in_halves=name == "znver4")
+        has_pairs, halves = "+avx512bf16" in features, name == "znver4"
+        return VectorUnit(16, 32, has_words, largest, has_matrices, True, by_itself, has_pairs, works_in_halves=halves)
     if {"+avx2", "+fma"} <= features:
         largest = _largest_byte(True, "+avxvnni" in features)
         return VectorUnit(8, 16, True, largest, widens_halves="+f16c" in features, fetches_ahead=by_itself)
