@@ -98,6 +98,9 @@ class Packing:
     before each panel of those the sums of its columns; beyond the last there are zeros. With ``codes`` the weight is
     one of `derived.py`, packed as packed_codes.py does; all segments are one there, and batches count as one step each.
     With ``parts`` the columns fall into so many parts of whole panels; the first panel of each comes first, then the second.
+    The last ``few`` columns, if there are some after whole vectors, of which a panel has two, come by themselves: in the last
+    panel's memory the vector before them first, if there is one, then of each ``run`` of steps the numbers of a vector of steps
+    side by side, of one column after the other.
     With ``windows`` the segments are the lines, columns and channels of windows of 3 by 3, packed as `TILE_PLACES` batches of
     what Winograd's F(2x2, 3x3) makes of them.
     """
@@ -114,6 +117,8 @@ class Packing:
     largest: int = 0
     windows: bool = False
     parts: int = 1
+    few: int = 0
+    run: int = 0
 
     @property
     def packed_batches(self) -> list[int]:

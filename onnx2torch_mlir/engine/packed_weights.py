@@ -89,7 +89,26 @@ def _floats(parts: Iterator[_Placed], dtype: np.dtype[Any], packing: Packing, ro
             whole = slice(first // packing.width, -(-(first + columns.stop - columns.start) // packing.width))
             target = panels[..., number :: packing.parts, :][(*place, whole)]
             (_fill_transformed if packing.windows else _fill)(target, view[..., columns])
+    if packing.few:
+        _few_by_themselves(result, packing)
     return result
+
+
+def _few_by_themselves(packed: Array, packing: Packing) -> None:
+    """Move the last columns of ``packed`` panels to where they belong: see `Packing`."""
+    batches, width = math.prod(packing.packed_batches), packing.width
+    lanes, few = width // 2, packing.few
+    before = (packing.columns[0] - few) % width
+    run = packing.run
+    for batch in packed.reshape(batches, -1, math.prod(packing.shape[len(packing.packed_batches) + 1 :])):
+        panel = batch[-1].reshape(-1, run, width)
+        left, columns = panel[..., :before].copy(), panel[..., before : before + few].copy()
+        whole = run // lanes * lanes
+        parts = (columns[:, :whole].reshape(len(panel), -1, lanes, few), columns[:, whole:].reshape(len(panel), 1, -1, few))
+        by_column = [part.swapaxes(2, 3).reshape(len(panel), -1) for part in parts]
+        moved = np.concatenate(by_column, axis=1).reshape(-1)
+        batch[-1, : left.size] = left.reshape(-1)
+        batch[-1, left.size : left.size + moved.size] = moved
 
 
 def _by_part(packing: Packing, start: int, count: int) -> Iterator[tuple[int, slice, int]]:

@@ -139,7 +139,8 @@ def test_rows_without_a_tile_go_one_by_one(name, monkeypatch):
 
     def with_none(unit, kinds, of_rows, sizes, codes, **more):
         needed.append(len(sizes))
-        return made(unit, kinds, of_rows, set(), codes, **more)
+        of_few = {size for size in sizes if size.few and size.rows == 1}
+        return made(unit, kinds, of_rows, of_few, codes, **more)
 
     monkeypatch.setattr(contraction_driver, "functions_for", with_none)
     check(MODELS[name])

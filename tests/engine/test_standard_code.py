@@ -115,7 +115,7 @@ def test_a_program_waits_for_the_one_that_is_under_way_alone(asked, monkeypatch)
     threading.Timer(0.2, goes_on.set).start()
     check(MODELS["few rows"])
     assert first.result() and all(code.cancelled() for code in others)
-    assert asked[1] == {"o2m_panel_1", "o2m_panels_1"}
+    assert asked[1] == {"o2m_panel_1"}
     # Nobody waits for what is not going to be.
     check(MODELS["pixels"])
 

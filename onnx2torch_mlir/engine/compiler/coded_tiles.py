@@ -47,7 +47,7 @@ def panels(
     from number ``i`` of these on and ``n`` columns; the sum's length and whether to add. ``steps`` compute ``%steps``; a
     ``tile`` of some rows is called by the words for that, of what it is given.
     """
-    moved = {"%a": "%first_row", "%rows": "%place", "%b": "%bj", "%c": "%cj"}
+    moved = {"%a": "%first_row", "%rows": "%row_place", "%b": "%bj", "%c": "%cj"}
     given = [(moved.get(argument, argument), type_) for argument, type_ in TILE]
 
     def at_rows(rows: int) -> str:

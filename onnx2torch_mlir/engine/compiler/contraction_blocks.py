@@ -37,10 +37,10 @@ _COLUMNS_AT_ONCE = 1 << 20
 """Bytes of columns that a thread packs before they meet all rows."""
 
 
-FLAGS = (("%add", "i1"), ("%back", "i1"), ("%parts", "i64"))
+FLAGS = (("%add", "i1"), ("%back", "i1"), ("%parts", "i64"), *contraction_panels.FEW)
 """Whether sums are added to what is there, whether blocks are walked from the last to the first (walking_back.py), and of how
 many parts of the columns a panel each is done together: where there are several, the tail is what follows (column_parts.py),
-and panels of the parts take turns (layout.py)."""
+and panels of the parts take turns (layout.py). How many columns are packed by themselves."""
 
 
 class Blocks:
@@ -315,8 +315,8 @@ class Blocks:
             "%fitting = arith.divui %bytes_at_once, %some_bytes : i64",
             f"%run_of_panels = arith.constant {column_packing.RUN} : i64",
             "%most_at_once = arith.divui %run_of_panels, %panels_in : i64",
-            "%few = arith.minsi %fitting, %most_at_once : i64",
-            "%at_once = arith.maxsi %few, %one : i64",
+            "%some_blocks = arith.minsi %fitting, %most_at_once : i64",
+            "%at_once = arith.maxsi %some_blocks, %one : i64",
             "%room_of_one = arith.muli %block_of_columns, %at_once : i64",
         ]
 

@@ -20,6 +20,7 @@ from onnx2torch_mlir.engine.compiler import (
     contraction_rows,
     dot_products,
     double_products,
+    few_columns,
     register_tile,
     row_tables,
     tail_text,
@@ -80,13 +81,14 @@ def functions_for(
     # Tiles of one number of segments serve fewer, too.
     most = segments[-1]
     tiles = {size._replace(segments=most) for size in needed} | {contraction_panels.one_row(most)}
-    texts += [register_tile.tile(unit, size) for size in sorted(tiles)]
+    few = [size for size in tiles if size.few]
+    texts += [(few_columns if size.few else register_tile).tile(unit, size) for size in sorted(tiles)]
     packing = any(size.packs for size in tiles)
     for count in range(1, most + 1):
         texts += [contraction_panels.tile_loop(unit, count, tiles), contraction_panels.panel(unit, count)]
-    texts += [contraction_panels.panels(unit, count) for count in segments]
+    texts += [contraction_panels.panels(unit, count, has_few=bool(few)) for count in segments]
     alone = {kind.segments for kind in kinds if kind.has_rows_alone}
-    texts += [contraction_panels.row(unit, count, contraction_panels.one_row(most)) for count in sorted(alone)]
+    texts += [contraction_panels.row(unit, count, contraction_panels.one_row(most), few) for count in sorted(alone)]
     texts += [contraction_rows.function(kind) for kind in sorted(of_rows, key=lambda kind: kind.name)]
     if codes:
         texts.append(coded_columns.functions(unit, codes))

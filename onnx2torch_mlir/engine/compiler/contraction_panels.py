@@ -6,10 +6,10 @@ Where a tail follows the sums (contraction_tails.py), each tile's are given to i
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from onnx2torch_mlir.engine.compiler import tail_text, tile_asks, tile_rows
-from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, declared, product, word_at, words
+from onnx2torch_mlir.engine.compiler import segment_loops, tail_text, tile_asks, tile_rows
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, product, word_at, words
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -18,6 +18,8 @@ _STAYS = 160 << 10
 """Bytes of packed columns that stay in the second-level cache beside the rows that meet them."""
 
 _PLACE = ("row", "column", "across")
+FEW = [("%few", "i64")]
+"""How many columns are left behind whole vectors and packed by themselves (few_columns.py)."""
 SOURCE = [("%fresh", "i1"), ("%in_place", "i1"), ("%source", "!llvm.ptr"), ("%apart", "i64")]
 """Whether these rows are the first to meet columns that were not packed before; whether all rows read them where they lie, else
 the first tile packs them; where they lie, and how many bytes apart they do so from one step along the sum to the next."""
@@ -27,7 +29,7 @@ PACKED = {"%fresh": "%no", "%in_place": "%no", "%source": "%no_tail", "%apart": 
 """What `call` moves where all columns are packed."""
 WITHOUT_TAIL = PACKED | {
     "%last": "%no",
-    **{f"%{name}": "%none" for name in _PLACE},
+    **{f"%{name}": "%none" for name in ("few", *_PLACE)},
     **{name: "%no_tail" for name, _ in tail_text.ARGUMENTS},
 }
 """What `call` moves where nothing follows: to false, 0 and a null pointer."""
@@ -61,7 +63,7 @@ def _arguments(what: str, segments: int) -> list[tuple[str, str]]:
     ``column`` are the first of the sums for a tail, ``across`` all columns of the result; ``last`` says whether a tail follows
     because the sums of a panel are whole after this call.
     """
-    columns, last = ("%n", []) if what in ("panels", "row") else ("%columns", [("%by_step", "i64"), ("%last", "i1")])
+    columns, last = ("%n", FEW) if what in ("panels", "row") else ("%columns", [("%by_step", "i64"), ("%last", "i1")])
     pointers = [("%a", "!llvm.ptr"), ("%table", "!llvm.ptr"), ("%m", "i64"), ("%b", "!llvm.ptr")]
     head = [*pointers, (columns, "i64"), ("%c", "!llvm.ptr"), ("%add", "i1")]
     return [*head, *words(_sizes(segments)), *SOURCE, *last, *words(_PLACE), *tail_text.ARGUMENTS]
@@ -133,7 +135,8 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         *tile_rows.height_of("rows_of_tile", "%count"),
         "%which = arith.index_cast %rows_of_tile : i64 to index",
     ]
-    wide, narrow = ({size.rows: size for size in tiles if size.halves == halves and not size.is_first} for halves in (2, 1))
+    usual = [size for size in tiles if not size.is_first and not size.few]
+    wide, narrow = ({size.rows: size for size in usual if size.halves == halves} for halves in (2, 1))
     every = _switch(segments, wide)
     if narrow:
         lines += [f"%lanes = arith.constant {unit.lanes} : i64", "%is_narrow = arith.cmpi sle, %columns, %lanes : i64"]
@@ -144,6 +147,12 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
     for size in first:
         lines += _whether_first(size)
         every = [f"scf.if %{size.name} {{", _call_tile(segments, size, "%rows"), "} else {", *every, "}"]
+    few = [size for size in tiles if size.few]
+    if few:
+        # They lie that near each other.
+        lines += [f"%near = arith.constant {unit.lanes * _BYTES} : i64", "%is_few = arith.cmpi ult, %by_step, %near : i64"]
+        of_few = _by_number(few, "%columns", lambda known: _down_rows(segments, known))
+        every = ["scf.if %is_few {", *of_few, "} else {", *every, "}"]
     lines += every
     lines += [
         "scf.if %last {",
@@ -185,9 +194,32 @@ def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
     return lines
 
 
-def _call_tile(segments: int, size: TileSize, rows: str, columns_at: str = "%b") -> str:
+def _down_rows(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
+    """Calls of tiles of a few columns for ``%count`` rows."""
+
+    def tile(rows: int) -> str:
+        return _call_tile(segments, tiles[rows], "%few_row_place")
+
+    return segment_loops.down_rows(sorted(tiles, reverse=True), "%count", tile, row="%few_row")
+
+
+def _by_number(few: Collection[TileSize], columns: str, call: Callable[[Mapping[int, TileSize]], list[str]]) -> list[str]:
+    """The ``call`` for a few ``columns``, of the tiles for their number by their rows."""
+    known = {number: {size.rows: size for size in few if size.few == number} for number in {size.few for size in few}}
+    *others, most = sorted(known)
+    if not others:
+        return call(known[most])
+    lines = [f"%number_of_few = arith.index_cast {columns} : i64 to index", "scf.index_switch %number_of_few"]
+    for head, number in [*((f"case {number}", number) for number in others), ("default", most)]:
+        lines += [f"{head} {{", *call(known[number]), "scf.yield", "}"]
+    return lines
+
+
+def _call_tile(segments: int, size: TileSize, rows: str, moved: Mapping[str, str] | None = None) -> str:
     lacking = ["%one", "%none"] * (size.segments - segments)
-    values = ["%a", rows, columns_at, "%here", "%next", "%columns", "%add", "%by_step", *lacking]
+    own = ["%a", "%b", "%here", "%next", "%columns", "%add", "%by_step"]
+    a, *others = (moved.get(name, name) for name in own) if moved else own
+    values = [a, rows, *others, *lacking]
     values += [*(f"%{name}" for name in _sizes(segments)), *(["%source", "%apart"] if size.packs else [])]
     return called(size.name, list(zip(values, tile_types(size.segments, packs=size.packs), strict=True)))
 
@@ -285,8 +317,9 @@ def panel(unit: VectorUnit, segments: int) -> str:
     return "\n".join([*lines, "return", "}"])
 
 
-def panels(unit: VectorUnit, segments: int) -> str:
-    """@o2m_panels_S: all tiles of ``m`` rows and ``n`` packed columns."""
+def panels(unit: VectorUnit, segments: int, *, has_few: bool = False) -> str:
+    """@o2m_panels_S: all tiles of ``m`` rows and ``n`` packed columns; whether there are some of which a few are packed by
+    themselves."""
     lines = [
         _declaration("panels", segments),
         *tail_text.follows(),
@@ -300,6 +333,9 @@ def panels(unit: VectorUnit, segments: int) -> str:
     for i in range(segments):
         lines.append(f"%panel{i + 1} = arith.muli {panel}, %n{i} : i64")
         panel = f"%panel{i + 1}"
+    called_panel = [call("panel", segments, moved)]
+    if has_few:
+        called_panel = _in_two(unit, panel, moved, [call("panel", segments, moved | _PART)])
     lines += [
         "%end = scf.for %j = %none to %n step %width iter_args(%bj = %b) -> (!llvm.ptr) : i64 {",
         "%left = arith.subi %n, %j : i64",
@@ -313,7 +349,7 @@ def panels(unit: VectorUnit, segments: int) -> str:
         "%from = llvm.getelementptr %source[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
         "%at = arith.select %lies, %from, %bj : !llvm.ptr",
         "%by_step = arith.select %lies, %apart, %panel0 : i64",
-        call("panel", segments, moved),
+        *called_panel,
         f"%next = llvm.getelementptr %bj[{panel}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "scf.yield %next : !llvm.ptr",
         "}",
@@ -323,9 +359,60 @@ def panels(unit: VectorUnit, segments: int) -> str:
     return "\n".join(lines)
 
 
-def row(unit: VectorUnit, segments: int, tile: TileSize) -> str:
+_PART = {name: f"{name}_of_part" for name in ("%columns", "%by_step", "%b", "%c", "%column")}
+"""What `call` moves for a part of a panel."""
+
+
+def _in_two(unit: VectorUnit, panel: str, moved: Mapping[str, str], part: Sequence[str]) -> list[str]:
+    """What is done for each part (`_PART`) of a ``panel`` of so many bytes: it is one, but where there are a few columns after
+    a vector of others, which come first in its memory."""
+    return [
+        *constants(vector=unit.lanes, vector_step=unit.lanes * _BYTES, number=_BYTES, once=1, twice=2),
+        "%behind = arith.remui %columns, %vector : i64",
+        "%as_many = arith.cmpi eq, %behind, %few : i64",
+        "%is_some = arith.cmpi ne, %few, %none : i64",
+        "%has_few = arith.andi %as_many, %is_some : i1",
+        "%before = arith.subi %columns, %few : i64",
+        "%has_before = arith.cmpi sgt, %before, %none : i64",
+        "%has_both = arith.andi %has_few, %has_before : i1",
+        "%parts = arith.select %has_both, %twice, %once : i64",
+        "%few_step = arith.muli %few, %number : i64",
+        f"%bytes_of_column = arith.divui {panel}, %width : i64",
+        "%bytes_before = arith.muli %before, %bytes_of_column : i64",
+        "%usual_columns = arith.select %has_both, %before, %columns : i64",
+        "%usual_step = arith.select %has_both, %vector_step, %by_step : i64",
+        "scf.for %part = %none to %parts step %once : i64 {",
+        "%part_after = arith.addi %part, %once : i64",
+        "%is_end = arith.cmpi eq, %part_after, %parts : i64",
+        "%is_few = arith.andi %is_end, %has_few : i1",
+        "%columns_of_part = arith.select %is_few, %few, %usual_columns : i64",
+        "%by_step_of_part = arith.select %is_few, %few_step, %usual_step : i64",
+        "%bytes_gone = arith.select %is_few, %bytes_before, %none : i64",
+        "%columns_gone = arith.select %is_few, %before, %none : i64",
+        bytes_behind("%b_of_part", moved["%b"], "%bytes_gone"),
+        f"%c_of_part = llvm.getelementptr {moved['%c']}[%columns_gone] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        f"%column_of_part = arith.addi {moved['%column']}, %columns_gone : i64",
+        *part,
+        "}",
+    ]
+
+
+def row(unit: VectorUnit, segments: int, tile: TileSize, few: Collection[TileSize] = ()) -> str:
     """@o2m_row_S: what @o2m_panels_S does of packed columns, for a single row: what lies between panels and tiles, which are
-    done in a fraction of a microsecond then, is left out. The ``tile`` is that of one row."""
+    done in a fraction of a microsecond then, is left out. The ``tile`` is that of one row; so are those of ``few`` columns."""
+    moved = {"%b": "%bj", "%c": "%here", "%column": "%at"}
+    of_tile = moved | ({**_PART, "%here": "%c_of_part"} if few else {})
+    one = [_call_tile(segments, tile, "%table", of_tile)]
+    if few:
+        of_few = _by_number(few, "%columns_of_part", lambda known: [_call_tile(segments, known[1], "%table", of_tile)])
+        one = ["scf.if %is_few {", *of_few, "} else {", *one, "}"]
+    place = ["row", "one", *(of_tile.get(name, name).removeprefix("%") for name in ("%column", "%columns")), "across"]
+    one += [
+        "scf.if %has_tail {",
+        bytes_behind("%sums", of_tile["%c"], "%offset"),
+        tail_text.call("%sums", place),
+        "}",
+    ]
     lines = [
         _declaration("row", segments),
         *tail_text.follows(),
@@ -341,12 +428,8 @@ def row(unit: VectorUnit, segments: int, tile: TileSize) -> str:
         "%columns = arith.minsi %left, %width : i64",
         "%here = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
         bytes_behind("%next", "%bj", "%panel"),
-        _call_tile(segments, tile, "%table", "%bj"),
-        "scf.if %has_tail {",
-        bytes_behind("%sums", "%here", "%offset"),
         "%at = arith.addi %column, %j : i64",
-        tail_text.call("%sums", ["row", "one", "at", "columns", "across"]),
-        "}",
+        *(_in_two(unit, "%panel", moved, one) if few else one),
         "scf.yield %next : !llvm.ptr",
         "}",
     ]

@@ -35,11 +35,9 @@ def groups(unit: VectorUnit) -> list[list[str]]:
     def kind(rows: int, segments: int, unpacked: int = 0) -> str:
         return contraction_driver.contract(unit, Kind(0, rows, segments, unpacked))
 
-    def panels(segments: int) -> list[str]:
-        return [contraction_panels.panel(unit, segments), contraction_panels.panels(unit, segments)]
-
     return [
-        panels(1),
+        [contraction_panels.panel(unit, 1)],
+        [contraction_panels.panels(unit, 1)],
         [tile(one[0]), row_tables.rows(0), row_tables.rows(1)],
         [contraction_panels.row(unit, 1, one[0])],
         [kind(0, 1)],
@@ -48,7 +46,8 @@ def groups(unit: VectorUnit) -> list[list[str]]:
         [contraction_panels.tile_loop(unit, 1, {one[0], many[0]})],
         [column_packing.functions_for(unit, 1)],
         [tile(one[1]), tile(many[1]), row_tables.rows(2)],
-        panels(2),
+        [contraction_panels.panel(unit, 2)],
+        [contraction_panels.panels(unit, 2)],
         [contraction_panels.row(unit, 2, one[1])],
         [kind(2, 2)],
         [contraction_rows.function(RowsKind(1, 1, 1))],

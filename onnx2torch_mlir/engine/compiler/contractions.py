@@ -24,6 +24,7 @@ from onnx2torch_mlir.engine.compiler import (
     contraction_tails,
     dot_products,
     double_products,
+    few_columns,
     following,
     tail_calls,
     threads,
@@ -238,13 +239,15 @@ def _emit(
     if image is not None and packing is not None:
         _emit_winograd(found, image, program, packing, tail)
         return
-    sizes = Sizes(found)
+    sizes, few = Sizes(found), 0
     if packing is None:
         right = address(found.value(found.right))
         columns = [sizes.count(found.column) if found.column is not None else sizes.number(1)]
         columns.append(sizes.step(found.right, found.column) if found.column is not None else sizes.number(_BYTES))
         batch_steps = [sizes.step(found.right, dim) for dim in found.batches]
     else:
+        packing = few_columns.apart(of_host(), found, packing)
+        few = packing.few
         right = program.weights.packed(packing)
         columns = [sizes.number(packing.columns[0])]
         batch_steps = [sizes.number(step) for step in packing.batch_steps]
@@ -256,7 +259,7 @@ def _emit(
     program.kinds.add(kind)
     if packing is not None and codes:
         program.codes.add(program.weights.codes[packing.weight])
-    program.tiles.add_blocks(found, is_packed=packing is not None)
+    program.tiles.add_blocks(found, is_packed=packing is not None, few=few)
     words: list[ir.Value] = []
     for dim, step in zip(found.batches, batch_steps, strict=True):
         words += [sizes.count(dim), sizes.step(found.left, dim), step, sizes.step(2, dim)]
@@ -269,7 +272,8 @@ def _emit(
         words += [sizes.count(dim), sizes.step(found.right, dim)]
     add = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
     back = walking_back.says(found.generic)
-    given = [*_pointers(found, program, right, tail), add, back, sizes.number(1 if parts is None else parts.count), *words]
+    given = [*_pointers(found, program, right, tail), add, back, sizes.number(1 if parts is None else parts.count)]
+    given += [sizes.number(few), *words]
     program.has_parts = program.has_parts or parts is not None
     handed_on = tail_calls.handed_on(tail, program.tails, _widths(found, codes=codes))
     with handed_on if parts is None else column_parts.handed_on(parts, program.tails) as told:
@@ -299,11 +303,12 @@ def _emit_winograd(
     found: Contraction, image: winograd.Image, program: _Program, packing: Packing, tail: contraction_tails.Found | None
 ) -> None:
     """The call of what does a convolution by Winograd's algorithm at the insertion point."""
-    weights = program.weights.packed(winograd.packing_of(packing))
+    packing = few_columns.apart(of_host(), found, winograd.packing_of(packing))
+    weights = program.weights.packed(packing)
     program.has_winograd = True
-    program.tiles.add(*winograd.products_of(found, image))
+    program.tiles.add(*winograd.products_of(found, image), packing.few)
     with tail_calls.handed_on(tail, program.tails, [BLOCK_COLUMNS]) as told:
-        winograd.call(found, image, _pointers(found, program, weights, tail), told)
+        winograd.call(found, image, _pointers(found, program, weights, tail), packing.few, told)
 
 
 def _widths(found: Contraction, *, codes: bool) -> list[int]:

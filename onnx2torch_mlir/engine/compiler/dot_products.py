@@ -8,7 +8,7 @@ the innermost segment; only at the end are they added up. Each column is packed 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from torch_mlir import ir
@@ -157,7 +157,8 @@ class _Tile:
             self.emit(bytes_behind(f"%b{column}", before, "%far" if column else "%none"))
         rows = [f"%a{row}" for row in range(self.rows)]
         start = ["%zero"] * len(self.cells)
-        self._store(self._added_up(segment_loops.around(self.emit, self.segments - 1, rows, start, self.vector, self._dense)))
+        sums = segment_loops.around(self.emit, self.segments - 1, rows, start, self.vector, self._dense)
+        self._store(added_up(self.emit, sums, self.lanes))
         self.emit("return", "}")
         return "\n".join(self.lines)
 
@@ -197,26 +198,6 @@ class _Tile:
             self.emit(f"{after[-1]} = math.fma %{tag}x{row}, %{tag}y{column}, {total} : {self.vector}")
         return after
 
-    def _added_up(self, sums: list[str]) -> str:
-        """A vector whose first lanes are what the lanes of each sum add up to, in their order.
-
-        Two vectors of partial sums become one of half as many each: what lies in the first and in the second half of the lanes
-        of each sum is added.
-        """
-        width, made = self.lanes, 0
-        while width > 1:
-            half, after = width // 2, list[str]()
-            # The lanes of two vectors side by side: of each sum, those of its first half and those of its second.
-            first = [at + i for at in range(0, 2 * self.lanes, width) for i in range(half)]
-            for one, other in zip(sums[::2], [*sums[1::2], sums[-1]], strict=False):
-                after.append(f"%t{made}")
-                made += 1
-                for name, order in (("l", first), ("h", [lane + half for lane in first])):
-                    self.emit(f"{after[-1]}{name} = vector.shuffle {one}, {other} {order} : {self.vector}, {self.vector}")
-                self.emit(f"{after[-1]} = arith.addf {after[-1]}l, {after[-1]}h : {self.vector}")
-            sums, width = after, half
-        return sums[0]
-
     def _store(self, total: str) -> None:
         """The sums of each row, side by side."""
         part = f"vector<{self.columns}xf32>"
@@ -228,6 +209,27 @@ class _Tile:
             )
 
 
+def added_up(emit: Callable[..., None], sums: Sequence[str], lanes: int, tag: str = "t") -> str:
+    """A vector whose first lanes are what the lanes of each of ``sums`` add up to, in their order.
+
+    Two vectors of partial sums become one of half as many each: what lies in the first and in the second half of the lanes
+    of each sum is added.
+    """
+    vector, width, made = f"vector<{lanes}xf32>", lanes, 0
+    while width > 1:
+        half, after = width // 2, list[str]()
+        # The lanes of two vectors side by side: of each sum, those of its first half and those of its second.
+        first = [at + i for at in range(0, 2 * lanes, width) for i in range(half)]
+        for one, other in zip(sums[::2], [*sums[1::2], sums[-1]], strict=False):
+            after.append(f"%{tag}{made}")
+            made += 1
+            for name, order in (("l", first), ("h", [lane + half for lane in first])):
+                emit(f"{after[-1]}{name} = vector.shuffle {one}, {other} {order} : {vector}, {vector}")
+            emit(f"{after[-1]} = arith.addf {after[-1]}l, {after[-1]}h : {vector}")
+        sums, width = after, half
+    return sums[0]
+
+
 def _driver(unit: VectorUnit, kind: DotKind) -> str:
     """The function that programs call, and the one that does some blocks of rows."""
     blocks = f"{kind.name}_blocks"
@@ -235,7 +237,7 @@ def _driver(unit: VectorUnit, kind: DotKind) -> str:
     arguments = [*pointers, *words(["ms", "length", *kind.words]), *tail_text.ARGUMENTS]
 
     def tile(rows: int) -> str:
-        moved = {"%rows": "%place", "%c": "%target"}
+        moved = {"%rows": "%row_place", "%c": "%target"}
         typed = [(moved.get(name, name), type_) for name, type_ in _tile_arguments(kind.segments)]
         return called(_tile_name(kind.segments, rows, kind.columns), typed)
 

@@ -106,7 +106,7 @@ def _driver(unit: VectorUnit, kind: DoubleKind) -> str:
     arguments = [*given, ("%packed", "!llvm.ptr"), *words(["ms", "far", "panels", "parts"])]
 
     def tile(rows: int) -> str:
-        moved = {"%a": "%a_", "%rows": "%place", "%b": "%own", "%c": "%target"}
+        moved = {"%a": "%a_", "%rows": "%row_place", "%b": "%own", "%c": "%target"}
         typed = [(moved.get(name, name), type_) for name, type_ in double_tile.tile_arguments(kind.segments)]
         return called(double_tile.tile_name(kind.segments, rows), typed)
 

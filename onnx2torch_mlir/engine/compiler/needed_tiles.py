@@ -2,7 +2,7 @@
 
 For each there is a function (register_tile.py), and all of them would be most of what LLVM compiles. Where sizes are known few
 are ever called. The loops around tiles (contraction_panels.py) do rows for which there is none one by one: what is found here
-decides how fast a program is, not what it computes.
+decides how fast a program is, not what it computes; but a few columns that are packed by themselves need a tile for them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from onnx2torch_mlir.engine.compiler import columns_in_place, contraction_panels, tile_rows
+from onnx2torch_mlir.engine.compiler import columns_in_place, contraction_panels, few_columns, tile_rows
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -23,14 +23,14 @@ class NeededTiles:
     unit: VectorUnit
     sizes: set[TileSize] = field(default_factory=set)
 
-    def add_blocks(self, found: Contraction, *, is_packed: bool) -> None:
+    def add_blocks(self, found: Contraction, *, is_packed: bool, few: int) -> None:
         """What is called for a contraction that goes by blocks of rows (contraction_blocks.py), with its columns packed or
-        not."""
+        not, a ``few`` of them by themselves."""
         rows, lengths, columns = found.known_rows, found.known_segments, _columns(found)
         known = all_known(lengths)
         bytes_ = None if columns is None or known is None else contraction_panels.packed_bytes(self.unit, columns, known)
         parts = None if rows is None else tile_rows.parts_of_rows(rows, bytes_)
-        self.add(lengths, parts, columns)
+        self.add(lengths, parts, columns, few)
         if not is_packed:
             self.sizes |= columns_in_place.first_tiles(self.unit, found, rows, bytes_)
 
@@ -38,20 +38,23 @@ class NeededTiles:
         """What is called for a contraction of which so many rows meet all columns at a time, None if that is not known."""
         self.add(found.known_segments, rows, _columns(found))
 
-    def add(self, lengths: Sequence[int | None], rows: Iterable[int] | None, columns: int | None) -> None:
-        """What is called for segments of these lengths, for these numbers of rows, and so many columns."""
+    def add(self, lengths: Sequence[int | None], rows: Iterable[int] | None, columns: int | None, few: int = 0) -> None:
+        """What is called for segments of these lengths, for these numbers of rows, and so many columns, a ``few`` of which are
+        by themselves."""
         unit = self.unit
-        rest = None if columns is None else columns % unit.columns
+        rest = None if columns is None else (columns - few) % unit.columns
         is_narrow = rest is not None and 0 < rest <= unit.lanes
         vectors = {1} if is_narrow else {2}
-        if columns is None or columns > unit.columns:
+        if columns is None or columns - few > unit.columns:
             vectors.add(2)
         known = all_known(lengths)
         every = {tile_rows.height(count) for count in range(1, unit.rows + 1)}
         for count in [None] if rows is None else rows:
             heights = every if count is None else tile_rows.heights(unit, count)
-            levels = range(1, len(lengths) + 1) if known is None else contraction_panels.levels(unit, known, count)
+            levels = list(range(1, len(lengths) + 1) if known is None else contraction_panels.levels(unit, known, count))
             self.sizes |= {TileSize(level, height, number) for level in levels for height in heights for number in vectors}
+            of_few = few_columns.heights(unit, few) if few else []
+            self.sizes |= {TileSize(level, height, 1, few=few) for level in levels for height in of_few}
 
 
 def _columns(found: Contraction) -> int | None:

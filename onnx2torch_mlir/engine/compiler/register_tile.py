@@ -21,6 +21,7 @@ class TileSize(NamedTuple):
 
     The first that meets some columns may be another than those that follow: one that ``packs`` reads its columns from where
     they lie apart and writes them side by side; one that ``asks`` wants them from far away, where all read them as they lie.
+    One of a ``few`` columns is of few_columns.py.
     """
 
     segments: int
@@ -28,6 +29,7 @@ class TileSize(NamedTuple):
     halves: int
     packs: bool = False
     asks: bool = False
+    few: int = 0
 
     @property
     def is_first(self) -> bool:
@@ -38,6 +40,7 @@ class TileSize(NamedTuple):
     def name(self) -> str:
         """The function."""
         kind = "_packing" if self.packs else "_asking" if self.asks else "" if self.halves == 2 else "_narrow"
+        kind = f"_few{self.few}" if self.few else kind
         return f"o2m_tile_f32_{self.segments}_{self.rows}{kind}"
 
 
@@ -56,10 +59,12 @@ def tile_types(segments: int, *, packs: bool = False) -> list[str]:
 
 def tile(unit: VectorUnit, size: TileSize) -> str:
     """The text of a tile."""
-    return _Tile(unit, size).text()
+    return Tile(unit, size).text()
 
 
-class _Tile:
+class Tile:
+    """The text of a tile; what it multiplies at each step is another thing for few_columns.py."""
+
     def __init__(self, unit: VectorUnit, size: TileSize) -> None:
         self.unit, self.name, self.packs, self.is_first = unit, size.name, size.packs, size.is_first
         self.segments, self.rows, self.halves = size.segments, size.rows, range(size.halves)
@@ -68,9 +73,11 @@ class _Tile:
         self.cells = [(row, half) for row in range(self.rows) for half in self.halves]
 
     def emit(self, *lines: str) -> None:
+        """Add some lines."""
         self.lines.extend(lines)
 
     def text(self) -> str:
+        """All of it."""
         counts = [f"%n{i}: i64" + (f", %s{i}: i64" if i < self.segments - 1 else "") for i in range(self.segments)]
         pointers = [f"%{name}: !llvm.ptr" for name in ("a", "rows", "b", "c", "next")]
         source = ["%source: !llvm.ptr", "%apart: i64"] if self.packs else []
@@ -81,12 +88,7 @@ class _Tile:
         for row in range(self.rows):
             self._row("a", row)
         self._masks()
-        if not self.unit.fetches_ahead:
-            for row in range(self.rows):
-                self._row("c", row, "w")
-                self.emit(*tile_asks.result(f"w{row}", f"%wc{row}", len(self.halves) * self.unit.lanes))
-        elif self.rows > 1:
-            self.emit(*tile_asks.next_tile(self.rows))
+        self._asks()
         start = self._initial()
         sums, _ = self._segment(0, [f"%a{row}" for row in range(self.rows)], start, "%b")
         self._store(sums)
@@ -101,6 +103,15 @@ class _Tile:
             f"%o{name} = llvm.load %p{name} : !llvm.ptr -> i64",
             f"%{name} = llvm.getelementptr %{side}[%o{name}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         )
+
+    def _asks(self) -> None:
+        """What is asked for before the first step."""
+        if not self.unit.fetches_ahead:
+            for row in range(self.rows):
+                self._row("c", row, "w")
+                self.emit(*tile_asks.result(f"w{row}", f"%wc{row}", len(self.halves) * self.unit.lanes))
+        elif self.rows > 1:
+            self.emit(*tile_asks.next_tile(self.rows))
 
     def _masks(self) -> None:
         lanes = self.unit.lanes

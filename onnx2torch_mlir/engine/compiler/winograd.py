@@ -70,13 +70,14 @@ def products_of(found: Contraction, image: Image) -> tuple[list[int | None], set
     return [found.fixed_length(image.depth)], tiles, found.fixed_length(found.column)
 
 
-def call(found: Contraction, image: Image, pointers: list[ir.Value], told: list[ir.Value]) -> None:
-    """A call at the insertion point. ``pointers`` come before `winograd_code.SIZES`, what a tail is ``told`` behind them."""
+def call(found: Contraction, image: Image, pointers: list[ir.Value], few: int, told: list[ir.Value]) -> None:
+    """A call at the insertion point. ``pointers`` come before `winograd_code.SIZES`, of which the number of the ``few`` columns
+    that are by themselves is the last, and what a tail is ``told`` behind them."""
     sizes = Sizes(found)
     loops = (image.images, image.y, image.x)
     counts = [sizes.number(1) if dim is None else sizes.count(dim) for dim in loops]
     steps = [sizes.number(0) if dim is None else sizes.step(operand, dim) for operand in (found.left, 2) for dim in loops]
     assert found.column is not None
-    words = [*counts, *steps, sizes.count(image.depth), sizes.count(found.column)]
+    words = [*counts, *steps, sizes.count(image.depth), sizes.count(found.column), sizes.number(few)]
     assert len(words) == len(winograd_code.SIZES)
     func.CallOp([], ir.FlatSymbolRefAttr.get(winograd_code.NAME), [*pointers, *words, *told])

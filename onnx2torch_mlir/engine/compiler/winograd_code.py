@@ -27,9 +27,9 @@ _BYTES = 4
 _PAGE, _APART = 4096, 320
 """Places of a tile lie a page and 5 lines apart: at the same place of each page they would share few lines of the cache."""
 
-SIZES = ("n", "h", "w", "an", "ay", "ax", "cn", "cy", "cx", "depth", "across")
+SIZES = ("n", "h", "w", "an", "ay", "ax", "cn", "cy", "cx", "depth", "across", "few")
 """Its i64 arguments, after the context, the image, the packed weights and the result: sizes of the result, strides in bytes of
-the image and of the result, how many channels they have."""
+the image and of the result, how many channels they have, and how many columns are packed by themselves (few_columns.py)."""
 _SHARED = (*SIZES, "tiles_high", "tiles_wide", "tiles", "size", "groups", "plane", "sums_plane", "room")
 _ITEMS = f"{NAME}_items"
 _POINTERS = [(f"%{pointer}", "!llvm.ptr") for pointer in ("a", "u", "c", "rooms")]
@@ -114,6 +114,7 @@ def _plane(plane: str, each: str) -> list[str]:
 def _items(unit: VectorUnit) -> str:
     """Groups of the columns of blocks of tiles, ``begin`` to ``end``."""
     moved = {"%a": "%vb", "%m": "%count", "%b": "%ub", "%n": "%nh", "%c": "%mb", "%add": "%no", "%n0": "%depth"}
+    moved["%few"] = "%few"
     transform = [(pointer, "!llvm.ptr") for pointer in ("%a", "%nothing", "%rooms_own")]
     transform += words(["first", "count", *winograd_transforms.SIZES])
     return "\n".join(
@@ -174,7 +175,7 @@ def _items(unit: VectorUnit) -> str:
             bytes_behind("%vb", "%rooms_own", "%fv"),
             bytes_behind("%ub", "%uj", "%fu"),
             bytes_behind("%mb", "%m", "%fm"),
-            contraction_panels.call("panels", 1, moved | contraction_panels.WITHOUT_TAIL),
+            contraction_panels.call("panels", 1, contraction_panels.WITHOUT_TAIL | moved),
             "}",
             *_runs(),
             "}",
