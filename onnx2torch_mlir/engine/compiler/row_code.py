@@ -7,7 +7,7 @@ import math
 from torch_mlir import ir
 from torch_mlir.dialects import memref
 
-from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted
+from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted, index
 from onnx2torch_mlir.engine.compiler.kernels import relax_sums
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place, row_axes
 from onnx2torch_mlir.engine.compiler.parallel_loops import parallel, thread_count, worker
@@ -16,6 +16,7 @@ from onnx2torch_mlir.engine.compiler.row_loops import Loops, Spot
 from onnx2torch_mlir.engine.compiler.row_passes import Pass, Step, passes_of
 from onnx2torch_mlir.engine.compiler.walks import block_of, made_by, root_of
 
+Indices = tuple[ir.AffineExpr, ...]
 _ALIGNMENT = 64
 
 _ON_THE_STACK = 4096
@@ -28,7 +29,7 @@ def write(rows: list[Length], nests: list[Nest], equal: Equal, repeated: Repeate
     private = private_buffers(nests, {nest.operation for nest in nests})
     group = alike(rows, nests, private)
     with ir.InsertionPoint(last), last.location:
-        loop = repeated.written(group, last, lambda: _written(Writer(rows, nests, private, equal)))
+        loop = repeated.written(group, last, lambda: _written(Writer(rows, nests, private, equal, in_results=True)))
     settle([nest.operation for nest in nests], touched(nests), private, loop)
     return loop
 
@@ -75,10 +76,13 @@ def only_used_by(value: ir.Value, members: set[ir.Operation]) -> bool:
 class Writer:
     """Emits what ``nests`` do with a row; made at the insertion point before the loop over ``rows``.
 
-    Of ``private`` buffers each thread holds one row, for as long as it is at it.
+    Of ``private`` buffers each thread holds one row, for as long as it is at it; with ``in_results`` where a result's row will
+    be, if it is the last that is needed for it.
     """
 
-    def __init__(self, rows: list[Length], nests: list[Nest], private: set[ir.Value], equal: Equal) -> None:
+    def __init__(
+        self, rows: list[Length], nests: list[Nest], private: set[ir.Value], equal: Equal, *, in_results: bool = False
+    ) -> None:
         for nest in nests:
             relax_sums(nest.operation)
         self.passes = passes_of(rows, nests, equal)
@@ -89,7 +93,9 @@ class Writer:
         self._own: list[ir.Value] = []
         """The index of a thread's row in the buffers that are allocated."""
         self._kept = self._passed_on(private)
-        self._scratch = {root: self._row_of(root) for root in private if root not in self._kept}
+        own_rows = [root for root in private if root not in self._kept]
+        self._in_results = self._results_for(own_rows, private) if in_results else {}
+        self._scratch = {root: self._row_of(root) for root in own_rows if root not in self._in_results}
         # What stands for a class of lengths may only be made after the group.
         own = {equal.find(length): length for nest in nests for length in nest.lengths}
         self._lengths = {length: emitted(length if isinstance(length, int) else own[length]) for length in own}
@@ -107,6 +113,8 @@ class Writer:
 
     def row(self, row: list[ir.Value]) -> None:
         """All passes over a row, whose place along each dim of the rows is given."""
+        for root, (result, place) in self._in_results.items():
+            self.held[root] = (result, [row[e.position] if isinstance(e, ir.AffineDimExpr) else index(0) for e in place])
         for one in self.passes:
             self._loops.write(one, row)
 
@@ -140,6 +148,41 @@ class Writer:
                 found.add(root)
         return found
 
+    def _results_for(self, roots: list[ir.Value], private: set[ir.Value]) -> dict[ir.Value, tuple[ir.Value, Indices]]:
+        """For buffers of which one result is made last, element by element, the result and the indices of its row: less memory
+        is met while a row is at hand. A result that anything of the group reads, or that is not all written, is none."""
+        found: dict[ir.Value, tuple[ir.Value, Indices]] = {}
+        read = {place.root for one in self.passes for step in one.steps for place in step.nest.buffers if place.read}
+        for root in roots:
+            last = max(number for number, one in enumerate(self.passes) if _touches(one, root))
+            for step in self.passes[last].steps:
+                for place in step.nest.buffers:
+                    result = place.root
+                    if result is None or result in read | private | {taken for taken, _ in found.values()} or root in found:
+                        continue
+                    earlier = any(_touches(one, result) for one in self.passes[:last])
+                    if not earlier and self._is_made_of(result, root, self.passes[last]) and place.indices is not None:
+                        found[root] = (result, step.expressions(place.indices[: self._axes(result)]))
+        return found
+
+    def _is_made_of(self, result: ir.Value, root: ir.Value, one: Pass) -> bool:
+        """Whether all of a row of ``result`` is written in a pass, each element where, or after, the same one of ``root`` is
+        met for the last time."""
+        type_, sizes = row_of(root, self._axes(root))
+        whole = ir.MemRefType(result.type)
+        shape = list(whole.shape)[self._axes(result) :]
+        if sizes or shape != list(type_.shape) or whole.element_type != type_.element_type:
+            return False
+        if isinstance(whole.layout, ir.StridedLayoutAttr) or math.prod(shape) != _product(one.lengths):
+            return False
+        met = {buffer: [n for n, step in enumerate(one.steps) if _meets(step, buffer)] for buffer in (result, root)}
+        if not met[result] or met[result][0] < met[root][-1]:
+            return False
+        every = [(step, place) for step in one.steps for place in step.nest.buffers if place.root in (result, root)]
+        elements = {str(step.expressions(place.indices[self._axes(place.root) :])) for step, place in every if place.indices}
+        one_per_turn = all(place.indices is not None and step.is_one_per_turn(place) for step, place in every)
+        return one_per_turn and len(elements) == 1
+
     def _row_of(self, root: ir.Value) -> ir.Value:
         type_, sizes = row_of(root, self._axes(root))
         if not sizes and math.prod(type_.shape) <= _ON_THE_STACK:
@@ -163,8 +206,18 @@ class Writer:
         return Spot(place.value, [], step.expressions(place.results))
 
 
+def _product(lengths: tuple[Length, ...]) -> int | None:
+    """Of lengths, if all of them are numbers."""
+    known = [length for length in lengths if isinstance(length, int)]
+    return math.prod(known) if len(known) == len(lengths) else None
+
+
 def _touches(one: Pass, root: ir.Value) -> bool:
-    return any(place.root == root for step in one.steps for place in step.nest.buffers)
+    return any(_meets(step, root) for step in one.steps)
+
+
+def _meets(step: Step, root: ir.Value) -> bool:
+    return any(place.root == root for place in step.nest.buffers)
 
 
 def row_of(buffer: ir.Value, axes: int) -> tuple[ir.MemRefType, list[ir.Value]]:
