@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 
 import onnx2torch_mlir as o2m
 from onnx2torch_mlir import engine
-from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_panels, tile_rows
+from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_panels, tile_loops, tile_rows
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_ROWS
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.task import build
@@ -113,7 +113,7 @@ def check_all(read, every, threads=1):
 @pytest.fixture
 def nothing_for_other_rows(monkeypatch):
     """Rows for which there is no tile are left out."""
-    made = contraction_panels.tile_loop
+    made = tile_loops.tile_loop
 
     def without(*arguments):
         text = made(*arguments)
@@ -123,7 +123,7 @@ def nothing_for_other_rows(monkeypatch):
             text = text.replace(loop, "default {\nscf.yield\n}")
         return text
 
-    monkeypatch.setattr(contraction_panels, "tile_loop", without)
+    monkeypatch.setattr(tile_loops, "tile_loop", without)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -208,7 +208,7 @@ def test_even_parts_of_even_numbers(most):
 
 @pytest.mark.parametrize("unit", [VectorUnit(4, 16), VectorUnit(8, 16), VectorUnit(16, 32)], ids=str)
 def test_heights_do_all_rows_and_hardly_more(unit):
-    """As `contraction_panels.tile_loop` goes: what is over is one row at most."""
+    """As `tile_loops.tile_loop` goes: what is over is one row at most."""
     for rows in range(1, 200):
         tiles = -(-rows // unit.rows)
         found = tile_rows.heights(unit, rows)

@@ -25,6 +25,7 @@ from onnx2torch_mlir.engine.compiler import (
     row_tables,
     tail_text,
     threads,
+    tile_loops,
     winograd_code,
 )
 from onnx2torch_mlir.engine.compiler.code_text import (
@@ -85,10 +86,10 @@ def functions_for(
     texts += [(few_columns if size.few else register_tile).tile(unit, size) for size in sorted(tiles)]
     packing = any(size.packs for size in tiles)
     for count in range(1, most + 1):
-        texts += [contraction_panels.tile_loop(unit, count, tiles), contraction_panels.panel(unit, count)]
+        texts += [tile_loops.tile_loop(unit, count, tiles), contraction_panels.panel(unit, count)]
     texts += [contraction_panels.panels(unit, count, has_few=bool(few)) for count in segments]
     alone = {kind.segments for kind in kinds if kind.has_rows_alone}
-    texts += [contraction_panels.row(unit, count, contraction_panels.one_row(most), few) for count in sorted(alone)]
+    texts += [tile_loops.row(unit, count, contraction_panels.one_row(most), few) for count in sorted(alone)]
     texts += [contraction_rows.function(kind) for kind in sorted(of_rows, key=lambda kind: kind.name)]
     if codes:
         texts.append(coded_columns.functions(unit, codes))

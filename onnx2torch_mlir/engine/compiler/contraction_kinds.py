@@ -51,7 +51,7 @@ class Kind:
 
     @property
     def has_rows_alone(self) -> bool:
-        """Whether there is another function for single rows (`contraction_panels.row`)."""
+        """Whether there is another function for single rows (`tile_loops.row`)."""
         return self.packed and not self.codes
 
     @property

@@ -37,7 +37,7 @@ def height(rows: int) -> int:
 
 
 def heights(unit: VectorUnit, rows: int) -> set[int]:
-    """How many rows the tiles have into which so many fall; see `contraction_panels.tile_loop`."""
+    """How many rows the tiles have into which so many fall; see `tile_loops.tile_loop`."""
     if not rows:
         return set()
     pairs, tiles = -(-rows // 2), -(-rows // unit.rows)

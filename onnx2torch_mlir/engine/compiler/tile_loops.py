@@ -1,0 +1,196 @@
+"""The loops around register tiles of one panel of packed columns: down all rows, and for a single row along all panels.
+
+Where a tail follows the sums (contraction_tails.py), each tile's are given to it as soon as they are whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from onnx2torch_mlir.engine.compiler import segment_loops, tail_text, tile_asks, tile_rows
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, product, word_at
+from onnx2torch_mlir.engine.compiler.contraction_panels import PART, declaration, in_two, sizes
+from onnx2torch_mlir.engine.compiler.register_tile import TileSize, tile_types
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+
+_BYTES = 4
+
+
+def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> str:
+    """@o2m_tiles_S: all tiles of ``m`` rows and one panel of packed columns, with those ``tiles`` that there are.
+
+    They all have the same number of segments, at least S.
+    """
+    lines = [
+        declaration("tiles", segments),
+        "%none = arith.constant 0 : i64",
+        "%two = arith.constant 2 : i64",
+        f"%packed_step = arith.constant {unit.columns * _BYTES} : i64",
+        # There is no next panel to ask for behind columns that lie apart.
+        "%size0 = arith.select %in_place, %none, %packed_step : i64",
+        *(f"%size{i + 1} = arith.muli %size{i}, %n{i} : i64" for i in range(segments)),
+        f"%asking = arith.constant {tile_asks.TILES_THAT_ASK} : i64",
+        f"%part = arith.divui %size{segments}, %asking : i64",
+        f"%following = llvm.getelementptr %b[%size{segments}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        f"%most_asked = arith.constant {tile_asks.TILES_THAT_ASK - 1} : i64",
+        "%one = arith.constant 1 : i64",
+        "%yes = arith.constant true",
+        "%begins = arith.xori %add, %yes : i1",
+        "%is_direct = arith.xori %last, %yes : i1",
+        "%at_once = arith.andi %last, %begins : i1",
+        "%first_place = llvm.getelementptr %table[1] : (!llvm.ptr) -> !llvm.ptr, i64",
+        "%first_offset = llvm.load %first_place : !llvm.ptr -> i64",
+        *tile_rows.shares(unit),
+        "%end = scf.for %tile = %none to %tiles step %one iter_args(%i = %none) -> (i64) : i64 {",
+        "%has_more = arith.cmpi slt, %tile, %shares#1 : i64",
+        "%one_more = arith.addi %shares#0, %one : i64",
+        "%pairs_here = arith.select %has_more, %one_more, %shares#0 : i64",
+        "%even = arith.muli %pairs_here, %two : i64",
+        "%rest = arith.subi %m, %i : i64",
+        "%count = arith.minsi %rest, %even : i64",
+        "%entry = arith.muli %i, %two : i64",
+        "%rows = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        "%turn = arith.minui %tile, %most_asked : i64",
+        "%asked = arith.muli %turn, %part : i64",
+        "%next = llvm.getelementptr %following[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        # Sums that are whole at once go where those of the tile before went: it is in the first-level cache.
+        "%place = llvm.getelementptr %rows[1] : (!llvm.ptr) -> !llvm.ptr, i64",
+        "%offset = llvm.load %place : !llvm.ptr -> i64",
+        "%less = arith.subi %first_offset, %offset : i64",
+        "%moved = arith.select %at_once, %less, %none : i64",
+        bytes_behind("%here", "%c", "%moved"),
+        *(["scf.if %is_direct {", *tile_asks.rows_of_result(unit.columns), "}"] if unit.fetches_ahead else []),
+        *tile_rows.height_of("rows_of_tile", "%count"),
+        "%which = arith.index_cast %rows_of_tile : i64 to index",
+    ]
+    usual = [size for size in tiles if not size.is_first and not size.few]
+    wide, narrow = ({size.rows: size for size in usual if size.halves == halves} for halves in (2, 1))
+    every = _switch(segments, wide)
+    if narrow:
+        lines += [f"%lanes = arith.constant {unit.lanes} : i64", "%is_narrow = arith.cmpi sle, %columns, %lanes : i64"]
+        every = ["scf.if %is_narrow {", *_switch(segments, wide | narrow), "} else {", *every, "}"]
+    first = [size for size in tiles if size.is_first]
+    if first:
+        lines += ["%begins_here = arith.cmpi eq, %tile, %none : i64", "%is_first = arith.andi %fresh, %begins_here : i1"]
+    for size in first:
+        lines += _whether_first(size)
+        every = [f"scf.if %{size.name} {{", _call_tile(segments, size, "%rows"), "} else {", *every, "}"]
+    few = [size for size in tiles if size.few]
+    if few:
+        # Packed ones that lie so near each other.
+        lines += [
+            f"%near = arith.constant {unit.lanes * _BYTES} : i64",
+            "%are_near = arith.cmpi ult, %by_step, %near : i64",
+            "%are_packed = arith.xori %in_place, %yes : i1",
+            "%is_few = arith.andi %are_near, %are_packed : i1",
+        ]
+        of_few = _by_number(few, "%columns", lambda known: _down_rows(segments, known))
+        every = ["scf.if %is_few {", *of_few, "} else {", *every, "}"]
+    lines += every
+    lines += [
+        "scf.if %last {",
+        bytes_behind("%sums", "%here", "%offset"),
+        "%first = arith.addi %row, %i : i64",
+        tail_text.call("%sums", ["first", "count", "column", "columns", "across"]),
+        "}",
+    ]
+    return "\n".join([*lines, "%after = arith.addi %i, %even : i64", "scf.yield %after : i64", "}", "return", "}"])
+
+
+def _whether_first(size: TileSize) -> list[str]:
+    """``%`` and the tile's name: whether it is what is to be called for the rows at hand."""
+    if size.packs:
+        return ["%is_packed = arith.xori %in_place, %yes : i1", f"%{size.name} = arith.andi %is_first, %is_packed : i1"]
+    return [
+        f"%rows_that_ask = arith.constant {size.rows} : i64",
+        "%as_many = arith.cmpi eq, %rows_of_tile, %rows_that_ask : i64",
+        "%may_ask = arith.andi %in_place, %as_many : i1",
+        f"%{size.name} = arith.andi %is_first, %may_ask : i1",
+    ]
+
+
+def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
+    """The call of the tile of ``%which`` rows; where there is none, of that of one row for each."""
+    lines = ["scf.index_switch %which"]
+    for rows, size in sorted(tiles.items()):
+        lines += [f"case {rows} {{", _call_tile(segments, size, "%rows"), "scf.yield", "}"]
+    lines += [
+        "default {",
+        "scf.for %row_here = %none to %count step %one : i64 {",
+        "%entry_here = arith.muli %row_here, %two : i64",
+        "%rows_here = llvm.getelementptr %rows[%entry_here] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        _call_tile(segments, tiles[1], "%rows_here"),
+        "}",
+        "scf.yield",
+        "}",
+    ]
+    return lines
+
+
+def _down_rows(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
+    """Calls of tiles of a few columns for ``%count`` rows."""
+
+    def tile(rows: int) -> str:
+        return _call_tile(segments, tiles[rows], "%few_row_place")
+
+    return segment_loops.down_rows(sorted(tiles, reverse=True), "%count", tile, row="%few_row")
+
+
+def _by_number(few: Collection[TileSize], columns: str, call: Callable[[Mapping[int, TileSize]], list[str]]) -> list[str]:
+    """The ``call`` for a few ``columns``, of the tiles for their number by their rows."""
+    known = {number: {size.rows: size for size in few if size.few == number} for number in {size.few for size in few}}
+    *others, most = sorted(known)
+    if not others:
+        return call(known[most])
+    lines = [f"%number_of_few = arith.index_cast {columns} : i64 to index", "scf.index_switch %number_of_few"]
+    for head, number in [*((f"case {number}", number) for number in others), ("default", most)]:
+        lines += [f"{head} {{", *call(known[number]), "scf.yield", "}"]
+    return lines
+
+
+def _call_tile(segments: int, size: TileSize, rows: str, moved: Mapping[str, str] | None = None) -> str:
+    lacking = ["%one", "%none"] * (size.segments - segments)
+    own = ["%a", "%b", "%here", "%next", "%columns", "%add", "%by_step"]
+    a, *others = (moved.get(name, name) for name in own) if moved else own
+    values = [a, rows, *others, *lacking]
+    values += [*(f"%{name}" for name in sizes(segments)), *(["%source", "%apart"] if size.packs else [])]
+    return called(size.name, list(zip(values, tile_types(size.segments, packs=size.packs), strict=True)))
+
+
+def row(unit: VectorUnit, segments: int, tile: TileSize, few: Collection[TileSize] = ()) -> str:
+    """@o2m_row_S: what @o2m_panels_S does of packed columns, for a single row: what lies between panels and tiles, which are
+    done in a fraction of a microsecond then, is left out. The ``tile`` is that of one row; so are those of ``few`` columns."""
+    moved = {"%b": "%bj", "%c": "%here", "%column": "%at"}
+    of_tile = moved | ({**PART, "%here": "%c_of_part"} if few else {})
+    one = [_call_tile(segments, tile, "%table", of_tile)]
+    if few:
+        of_few = _by_number(few, "%columns_of_part", lambda known: [_call_tile(segments, known[1], "%table", of_tile)])
+        one = ["scf.if %is_few {", *of_few, "} else {", *one, "}"]
+    place = ["row", "one", *(of_tile.get(name, name).removeprefix("%") for name in ("%column", "%columns")), "across"]
+    one += [
+        "scf.if %has_tail {",
+        bytes_behind("%sums", of_tile["%c"], "%offset"),
+        tail_text.call("%sums", place),
+        "}",
+    ]
+    lines = [
+        declaration("row", segments),
+        *tail_text.follows(),
+        "%none = arith.constant 0 : i64",
+        "%one = arith.constant 1 : i64",
+        f"%width = arith.constant {unit.columns} : i64",
+        f"%by_step = arith.constant {unit.columns * _BYTES} : i64",
+        product("panel", ["%by_step", *(f"%n{i}" for i in range(segments))]),
+        word_at("place", "%table", 1),
+        "%offset = llvm.load %place : !llvm.ptr -> i64",
+        "%end = scf.for %j = %none to %n step %width iter_args(%bj = %b) -> (!llvm.ptr) : i64 {",
+        "%left = arith.subi %n, %j : i64",
+        "%columns = arith.minsi %left, %width : i64",
+        "%here = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        bytes_behind("%next", "%bj", "%panel"),
+        "%at = arith.addi %column, %j : i64",
+        *(in_two(unit, "%panel", moved, one) if few else one),
+        "scf.yield %next : !llvm.ptr",
+        "}",
+    ]
+    return "\n".join([*lines, "return", "}"])
