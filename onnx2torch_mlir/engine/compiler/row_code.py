@@ -7,7 +7,7 @@ import math
 from torch_mlir import ir
 from torch_mlir.dialects import memref
 
-from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted, index
+from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted, index, size_of
 from onnx2torch_mlir.engine.compiler.kernels import relax_sums
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place, row_axes
 from onnx2torch_mlir.engine.compiler.parallel_loops import parallel, thread_count, worker
@@ -168,12 +168,10 @@ class Writer:
     def _is_made_of(self, result: ir.Value, root: ir.Value, one: Pass) -> bool:
         """Whether all of a row of ``result`` is written in a pass, each element where, or after, the same one of ``root`` is
         met for the last time."""
-        type_, sizes = row_of(root, self._axes(root))
-        whole = ir.MemRefType(result.type)
-        shape = list(whole.shape)[self._axes(result) :]
-        if sizes or shape != list(type_.shape) or whole.element_type != type_.element_type:
+        kinds, sizes = [ir.MemRefType(buffer.type) for buffer in (result, root)], self._sizes_inside(result)
+        if kinds[0].element_type != kinds[1].element_type or isinstance(kinds[0].layout, ir.StridedLayoutAttr):
             return False
-        if isinstance(whole.layout, ir.StridedLayoutAttr) or math.prod(shape) != _product(one.lengths):
+        if sizes != self._sizes_inside(root) or [size for size in sizes if size != 1] != list(one.lengths):
             return False
         met = {buffer: [n for n, step in enumerate(one.steps) if _meets(step, buffer)] for buffer in (result, root)}
         if not met[result] or met[result][0] < met[root][-1]:
@@ -182,6 +180,11 @@ class Writer:
         elements = {str(step.expressions(place.indices[self._axes(place.root) :])) for step, place in every if place.indices}
         one_per_turn = all(place.indices is not None and step.is_one_per_turn(place) for step, place in every)
         return one_per_turn and len(elements) == 1
+
+    def _sizes_inside(self, root: ir.Value) -> list[Length]:
+        """Those of a buffer's axes inside of a row."""
+        rank = ir.MemRefType(root.type).rank
+        return [self._equal.find(size_of(root, axis)) for axis in range(self._axes(root), rank)]
 
     def _row_of(self, root: ir.Value) -> ir.Value:
         type_, sizes = row_of(root, self._axes(root))
@@ -204,12 +207,6 @@ class Writer:
             scratch = self._scratch[place.root]
             return Spot(scratch, self._own if scratch in self._allocated else [], inside)
         return Spot(place.value, [], step.expressions(place.results))
-
-
-def _product(lengths: tuple[Length, ...]) -> int | None:
-    """Of lengths, if all of them are numbers."""
-    known = [length for length in lengths if isinstance(length, int)]
-    return math.prod(known) if len(known) == len(lengths) else None
 
 
 def _touches(one: Pass, root: ir.Value) -> bool:
