@@ -96,6 +96,20 @@ def test_convolutions(channels, stride, window, threads):
         assert close(found, expected, channels * window * window), filters
 
 
+@pytest.mark.parametrize("rows", [1, 2, 50])
+def test_several_numbers_of_columns_in_one_program(rows):
+    """Of each product its own number is left over, or none."""
+    counts = (LANES + 1, 2 * LANES + 3, 3 * LANES, 5 * LANES + 2)
+    weights = {f"w{i}": numbers(before, after) for i, (before, after) in enumerate(zip((70, *counts), counts, strict=False))}
+    names = ["x", "a", "b", "c", "y"]
+    nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]]) for i in range(len(counts))]
+    x, expected = numbers(rows, 70), None
+    for weight in weights.values():
+        expected = (x.astype(np.float64) if expected is None else expected) @ weight
+    (found,) = o2m.compile(model(nodes, ["m", 70], weights)).run({"x": x})
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).max())
+
+
 def test_which_columns_are_packed_by_themselves(monkeypatch):
     most = int(few_columns._MOST * LANES)
 

@@ -51,7 +51,7 @@ def functions() -> str:
         "%rest = arith.remui %k, %lanes : i64",
         "%whole = arith.subi %k, %rest : i64",
         "%is_ragged = arith.cmpi ne, %rest, %none : i64",
-        "%limit = vector.broadcast %rest : i64 to vector<16xi64>",
+        f"%limit = vector.broadcast %rest : i64 to vector<{_LANES}xi64>",
         f"%lane = arith.constant dense<[{', '.join(map(str, range(_LANES)))}]> : vector<{_LANES}xi64>",
         f"%mask = arith.cmpi slt, %lane, %limit : vector<{_LANES}xi64>",
         f"%zero = arith.constant dense<0.0> : {_FLOATS}",

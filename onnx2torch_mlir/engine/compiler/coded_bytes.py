@@ -26,7 +26,11 @@ def call(moved: Mapping[str, str]) -> str:
 def functions(unit: VectorUnit) -> str:
     """@o2m_coded_bytes (`coded_tiles.panels`) and its tiles."""
     bits, heights = byte_rows.bits_known(unit), _heights(unit)
-    blocks = ["%steps = arith.ceildivsi %k, %block : i64"]
+    blocks = [
+        *header_word("%type", "%header", coded_words.TYPE),
+        *header_word("%block", "%header", coded_words.BLOCK),
+        "%steps = arith.ceildivsi %k, %block : i64",
+    ]
 
     def tile(rows: int, given: str) -> list[str]:
         return by_type(bits, lambda each: [f"func.call @{_Tile(unit, each, rows).name}{given}"])

@@ -62,9 +62,7 @@ def panels(
     lines = [
         f"func.func private @{name}({declared(_ARGUMENTS)}) {{",
         *constants(none=0, one=1, width=unit.columns, head=narrowed_rows.HEAD_BYTES),
-        *header_word("%block", "%header", coded_words.BLOCK),
         *header_word("%panel_bytes", "%header", coded_words.PANEL),
-        *header_word("%type", "%header", coded_words.TYPE),
         *header_word("%far", "%narrow", narrowed_rows.FAR),
         bytes_behind("%first", "%narrow", "%head"),
         *steps,

@@ -88,13 +88,7 @@ def decoded(unit: VectorUnit, type_: int, place: int, half: int, *, own: bool = 
     if type_ == _BY_STEP:
         return _widened(unit, f"%w{name}", "%group", place * unit.columns + half * unit.lanes)
     if bits == _HALF:
-        number = f"arith.constant dense<{_UPPER if place else _HALF}> : {ints}"
-        how = "andi" if place else "shli"
-        return [
-            f"%by{name} = {number}",
-            f"%r{name} = arith.{how} {value}, %by{name} : {ints}",
-            f"%w{name} = arith.bitcast %r{name} : {ints} to {vector}",
-        ]
+        return _of_word(unit, f"%w{name}", value, upper=bool(place))
     lines = []
     if place:
         lines += [
@@ -132,7 +126,7 @@ def decoded_rest(unit: VectorUnit, type_: int) -> list[str]:
         return lines
     if bits == _HALF:
         # Of two, it is the first.
-        return [line for half in range(2) for line in _first(unit, half)]
+        return [line for half in range(2) for line in _of_word(unit, f"%ew{half}", f"%v{half}", upper=False)]
     lines = [
         f"%bits = arith.constant {bits} : i64",
         "%by = arith.muli %place, %bits : i64",
@@ -157,13 +151,13 @@ def decoded_rest(unit: VectorUnit, type_: int) -> list[str]:
     return lines
 
 
-def _first(unit: VectorUnit, half: int) -> list[str]:
-    """``%ew0`` or ``%ew1``: the first bfloat16 of each word."""
+def _of_word(unit: VectorUnit, name: str, words: str, *, upper: bool) -> list[str]:
+    """``name`` = the bfloat16 in the upper or the lower half of each of ``words``."""
     ints, vector = f"vector<{unit.lanes}xi32>", f"vector<{unit.lanes}xf32>"
     return [
-        f"%eby{half} = arith.constant dense<{_HALF}> : {ints}",
-        f"%er{half} = arith.shli %v{half}, %eby{half} : {ints}",
-        f"%ew{half} = arith.bitcast %er{half} : {ints} to {vector}",
+        f"{name}_by = arith.constant dense<{_UPPER if upper else _HALF}> : {ints}",
+        f"{name}_bits = arith.{'andi' if upper else 'shli'} {words}, {name}_by : {ints}",
+        f"{name} = arith.bitcast {name}_bits : {ints} to {vector}",
     ]
 
 

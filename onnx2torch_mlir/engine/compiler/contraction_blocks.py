@@ -94,10 +94,10 @@ class Blocks:
             "%by_rows = arith.cmpi sle, %bytes_of_all, %staying : i64",
             f"%flat = arith.constant {FLAT_BLOCK_ROWS} : i64",
             f"%tall = arith.constant {BLOCK_ROWS} : i64",
-            # Codes become floats again for each block.
-            f"%most_rows = arith.{'addi %tall, %none' if self.kind.codes else 'select %by_rows, %flat, %tall'} : i64",
+            "%most_rows = arith.select %by_rows, %flat, %tall : i64",
             "%rows_or_one = arith.maxsi %ms, %one : i64",
-            "%rows_of_blocks = arith.ceildivsi %rows_or_one, %most_rows : i64",
+            # Codes become floats again for each block.
+            f"%rows_of_blocks = arith.ceildivsi %rows_or_one, {'%tall' if self.kind.codes else '%most_rows'} : i64",
             "%rows_each = arith.ceildivsi %rows_or_one, %rows_of_blocks : i64",
             f"%row_step = arith.constant {tile_rows.STEP} : i64",
             "%steps_each = arith.ceildivsi %rows_each, %row_step : i64",

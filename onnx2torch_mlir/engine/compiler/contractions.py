@@ -259,7 +259,7 @@ def _emit(
     program.kinds.add(kind)
     if packing is not None and codes:
         program.codes.add(program.weights.codes[packing.weight])
-    program.tiles.add_blocks(found, is_packed=packing is not None, few=few)
+    program.tiles.add_blocks(found, is_packed=packing is not None, codes=codes, few=few)
     words: list[ir.Value] = []
     for dim, step in zip(found.batches, batch_steps, strict=True):
         words += [sizes.count(dim), sizes.step(found.left, dim), step, sizes.step(2, dim)]

@@ -8,13 +8,13 @@ the innermost segment; only at the end are they added up. Each column is packed 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from onnx2torch_mlir.engine.compiler import row_tables, segment_loops, tail_text, threads
+from onnx2torch_mlir.engine.compiler import row_tables, run_sums, segment_loops, tail_text, threads
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, masked_load, product, words
 from onnx2torch_mlir.engine.compiler.contraction_blocks import call_all, own
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, PRODUCTS, segment_words
@@ -137,18 +137,12 @@ class _Tile:
         self.lines.extend(lines)
 
     def text(self) -> str:
-        wide, numbers = f"vector<{self.lanes}xi64>", ", ".join(map(str, range(self.lanes)))
         self.emit(
             f"func.func private @{_tile_name(self.segments, self.rows, self.columns)}"
             f"({declared(_tile_arguments(self.segments))}) {{",
-            *constants(none=0, one=1, lanes=self.lanes, bytes=_BYTES),
+            *constants(none=0, one=1, bytes=_BYTES),
             f"%zero = arith.constant dense<0.0> : {self.vector}",
-            f"%lane = arith.constant dense<[{numbers}]> : {wide}",
-            f"%past = arith.remui %kn{self.segments - 1}, %lanes : i64",
-            f"%whole = arith.subi %kn{self.segments - 1}, %past : i64",
-            f"%limit = vector.broadcast %past : i64 to {wide}",
-            f"%mask = arith.cmpi slt, %lane, %limit : {wide}",
-            "%has_past = arith.cmpi ne, %past, %none : i64",
+            *run_sums.end_of_run(self.lanes, f"%kn{self.segments - 1}"),
             f"%run = arith.muli %kn{self.segments - 1}, %bytes : i64",
         )
         self.emit(*segment_loops.places_of_rows(self.rows))
@@ -158,26 +152,21 @@ class _Tile:
         rows = [f"%a{row}" for row in range(self.rows)]
         start = ["%zero"] * len(self.cells)
         sums = segment_loops.around(self.emit, self.segments - 1, rows, start, self.vector, self._dense)
-        self._store(added_up(self.emit, sums, self.lanes))
+        self._store(run_sums.added_up(self.emit, sums, self.lanes))
         self.emit("return", "}")
         return "\n".join(self.lines)
 
     def _dense(self, rows: Sequence[str], sums: Sequence[str], at: str) -> tuple[list[str], str]:
         """Vectors along the innermost segment, the last one masked."""
-        kinds = ", ".join([self.vector] * len(sums))
-        held = [f"%h{i}" for i in range(len(sums))]
-        given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
         columns = [f"%w{column}" for column in range(self.columns)]
         self.emit(*(bytes_behind(name, f"%b{column}", at) for column, name in enumerate(columns)))
-        self.emit(f"%full:{len(sums)} = scf.for %k = %none to %whole step %lanes iter_args({given}) -> ({kinds}) : i64 {{")
-        inner = self._step("f", "%k", rows, columns, held, masked=False)
-        self.emit(f"scf.yield {', '.join(inner)} : {kinds}", "}")
-        whole = [f"%full#{i}" for i in range(len(sums))]
-        self.emit(f"%every:{len(sums)} = scf.if %has_past -> ({kinds}) {{")
-        inner = self._step("p", "%whole", rows, columns, whole, masked=True)
-        self.emit(f"scf.yield {', '.join(inner)} : {kinds}", "} else {", f"scf.yield {', '.join(whole)} : {kinds}", "}")
+
+        def step(tag: str, place: str, before: Sequence[str], masked: bool) -> list[str]:
+            return self._step(tag, place, rows, columns, before, masked=masked)
+
+        found = run_sums.along_run(self.emit, self.lanes, sums, step)
         self.emit(f"%after = arith.addi {at}, %run : i64")
-        return [f"%every#{i}" for i in range(len(sums))], "%after"
+        return found, "%after"
 
     def _step(
         self, tag: str, place: str, rows: Sequence[str], columns: Sequence[str], sums: Sequence[str], *, masked: bool
@@ -207,27 +196,6 @@ class _Tile:
                 f"%sums{row} = vector.shuffle {total}, {total} {lanes} : {self.vector}, {self.vector}",
                 f"llvm.store %sums{row}, %c{row} {{alignment = 4 : i64}} : {part}, !llvm.ptr",
             )
-
-
-def added_up(emit: Callable[..., None], sums: Sequence[str], lanes: int, tag: str = "t") -> str:
-    """A vector whose first lanes are what the lanes of each of ``sums`` add up to, in their order.
-
-    Two vectors of partial sums become one of half as many each: what lies in the first and in the second half of the lanes
-    of each sum is added.
-    """
-    vector, width, made = f"vector<{lanes}xf32>", lanes, 0
-    while width > 1:
-        half, after = width // 2, list[str]()
-        # The lanes of two vectors side by side: of each sum, those of its first half and those of its second.
-        first = [at + i for at in range(0, 2 * lanes, width) for i in range(half)]
-        for one, other in zip(sums[::2], [*sums[1::2], sums[-1]], strict=False):
-            after.append(f"%{tag}{made}")
-            made += 1
-            for name, order in (("l", first), ("h", [lane + half for lane in first])):
-                emit(f"{after[-1]}{name} = vector.shuffle {one}, {other} {order} : {vector}, {vector}")
-            emit(f"{after[-1]} = arith.addf {after[-1]}l, {after[-1]}h : {vector}")
-        sums, width = after, half
-    return sums[0]
 
 
 def _driver(unit: VectorUnit, kind: DotKind) -> str:

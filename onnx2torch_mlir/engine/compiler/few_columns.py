@@ -9,11 +9,12 @@ and column, which are added up at the end.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
+from onnx2torch_mlir.engine.compiler import run_sums
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, masked_load
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
-from onnx2torch_mlir.engine.compiler.dot_products import added_up
 from onnx2torch_mlir.engine.compiler.register_tile import Tile, TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.layout import Packing
@@ -64,18 +65,11 @@ class _Tile(Tile):
         self.cells = [(row, column) for row in range(size.rows) for column in range(size.few)]
 
     def _masks(self) -> None:
-        wide, lanes = f"vector<{self.unit.lanes}xi64>", self.unit.lanes
         self.emit(
-            f"%lanes = arith.constant {lanes} : i64",
-            f"%past = arith.remui %n{self.segments - 1}, %lanes : i64",
-            f"%whole = arith.subi %n{self.segments - 1}, %past : i64",
-            "%has_past = arith.cmpi ne, %past, %none : i64",
+            *run_sums.end_of_run(self.unit.lanes, f"%n{self.segments - 1}"),
             f"%bytes = arith.constant {_BYTES} : i64",
             "%past_bytes = arith.muli %past, %bytes : i64",
-            f"%vector_bytes = arith.constant {_BYTES * lanes} : i64",
-            f"%lane = arith.constant dense<[{', '.join(map(str, range(lanes)))}]> : {wide}",
-            f"%limit = vector.broadcast %past : i64 to {wide}",
-            f"%mask = arith.cmpi slt, %lane, %limit : {wide}",
+            f"%vector_bytes = arith.constant {_BYTES * self.unit.lanes} : i64",
         )
 
     def _asks(self) -> None:
@@ -85,20 +79,14 @@ class _Tile(Tile):
         return ["%zero"] * len(self.cells)
 
     def _dense(self, rows: list[str], sums: list[str], b: str) -> tuple[list[str], str]:
-        kinds = ", ".join([self.vector] * len(sums))
-        held = [f"%h{i}" for i in range(len(sums))]
-        given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
-        self.emit(f"%full:{len(sums)} = scf.for %k = %none to %whole step %lanes iter_args({given}) -> ({kinds}) : i64 {{")
-        inner = self._along("full_", "%k", rows, held, b)
-        self.emit(f"scf.yield {', '.join(inner)} : {kinds}", "}")
-        whole = [f"%full#{i}" for i in range(len(sums))]
-        self.emit(f"%every:{len(sums)} = scf.if %has_past -> ({kinds}) {{")
-        inner = self._along("past_", "%whole", rows, whole, b, masked=True)
-        self.emit(f"scf.yield {', '.join(inner)} : {kinds}", "} else {", f"scf.yield {', '.join(whole)} : {kinds}", "}")
-        self.emit(f"%passed = arith.muli %n{self.segments - 1}, %by_step : i64", bytes_behind("%after", b, "%passed"))
-        return [f"%every#{i}" for i in range(len(sums))], "%after"
+        def step(tag: str, place: str, before: Sequence[str], masked: bool) -> list[str]:
+            return self._along(tag, place, rows, before, b, masked=masked)
 
-    def _along(self, tag: str, place: str, rows: list[str], sums: list[str], b: str, *, masked: bool = False) -> list[str]:
+        found = run_sums.along_run(self.emit, self.unit.lanes, sums, step)
+        self.emit(f"%passed = arith.muli %n{self.segments - 1}, %by_step : i64", bytes_behind("%after", b, "%passed"))
+        return found, "%after"
+
+    def _along(self, tag: str, place: str, rows: list[str], sums: Sequence[str], b: str, *, masked: bool) -> list[str]:
         """The products of a vector of each row by one of each column, added to the ``sums``."""
         self.emit(f"%{tag}far = arith.muli {place}, %by_step : i64", bytes_behind(f"%{tag}b0", b, f"%{tag}far"))
         step = "%past_bytes" if masked else "%vector_bytes"
@@ -141,7 +129,7 @@ class _Tile(Tile):
             )
         for first in range(0, self.rows, together):
             rows = range(first, min(first + together, self.rows))
-            total = added_up(self.emit, sums[first * self.few : rows.stop * self.few], self.unit.lanes, f"t{first}_")
+            total = run_sums.added_up(self.emit, sums[first * self.few : rows.stop * self.few], self.unit.lanes, f"t{first}_")
             for row in rows:
                 lanes = list(range((row - first) * self.few, (row - first + 1) * self.few))
                 self.emit(

@@ -23,13 +23,13 @@ class NeededTiles:
     unit: VectorUnit
     sizes: set[TileSize] = field(default_factory=set)
 
-    def add_blocks(self, found: Contraction, *, is_packed: bool, few: int) -> None:
+    def add_blocks(self, found: Contraction, *, is_packed: bool, codes: bool, few: int) -> None:
         """What is called for a contraction that goes by blocks of rows (contraction_blocks.py), with its columns packed or
-        not, a ``few`` of them by themselves."""
+        not, as ``codes``, or a ``few`` of them by themselves."""
         rows, lengths, columns = found.known_rows, found.known_segments, _columns(found)
         known = all_known(lengths)
         bytes_ = None if columns is None or known is None else contraction_panels.packed_bytes(self.unit, columns, known)
-        parts = None if rows is None else tile_rows.parts_of_rows(rows, bytes_)
+        parts = None if rows is None else tile_rows.parts_of_rows(rows, bytes_, codes=codes)
         self.add(lengths, parts, columns, few)
         if not is_packed:
             self.sizes |= columns_in_place.first_tiles(self.unit, found, rows, bytes_)

@@ -135,50 +135,53 @@ class Writer:
         """Private buffers whose elements are only needed in the turn that computes them: no memory at all."""
         found = set()
         for root in private:
-            touched = [
-                (number, step, place)
-                for number, one in enumerate(self.passes)
-                for step in one.steps
-                for place in step.nest.buffers
-                if place.root == root
-            ]
-            once = len({number for number, _, _ in touched}) == 1 and all(step.is_one_per_turn(p) for _, step, p in touched)
-            first = touched[0][1]
+            every = self._touching(root)
+            once = len({number for (number, _), _, _ in every}) == 1 and all(step.is_one_per_turn(p) for _, step, p in every)
+            first = every[0][1]
             if once and not any(place.read and place.root == root for place in first.nest.buffers):
                 found.add(root)
         return found
+
+    def _touching(self, root: ir.Value) -> list[tuple[tuple[int, int], Step, Place]]:
+        """All that touches a buffer, in order: the numbers of the pass and of its step, the step, and where."""
+        return [
+            ((number, position), step, place)
+            for number, one in enumerate(self.passes)
+            for position, step in enumerate(one.steps)
+            for place in step.nest.buffers
+            if place.root == root
+        ]
 
     def _results_for(self, roots: list[ir.Value], private: set[ir.Value]) -> dict[ir.Value, tuple[ir.Value, Indices]]:
         """For buffers of which one result is made last, element by element, the result and the indices of its row: less memory
         is met while a row is at hand. A result that anything of the group reads, or that is not all written, is none."""
         found: dict[ir.Value, tuple[ir.Value, Indices]] = {}
-        read = {place.root for one in self.passes for step in one.steps for place in step.nest.buffers if place.read}
+        places = [place for one in self.passes for step in one.steps for place in step.nest.buffers]
+        taken = private | {place.root for place in places if place.read}
         for root in roots:
-            last = max(number for number, one in enumerate(self.passes) if _touches(one, root))
-            for step in self.passes[last].steps:
-                for place in step.nest.buffers:
-                    result = place.root
-                    if result is None or result in read | private | {taken for taken, _ in found.values()} or root in found:
-                        continue
-                    earlier = any(_touches(one, result) for one in self.passes[:last])
-                    if not earlier and self._is_made_of(result, root, self.passes[last]) and place.indices is not None:
-                        found[root] = (result, step.expressions(place.indices[: self._axes(result)]))
+            candidates = (place.root for place in places if place.root is not None and place.root not in taken)
+            result = next((each for each in candidates if self._is_made_of(each, root)), None)
+            if result is not None:
+                taken.add(result)
+                _, step, place = self._touching(result)[0]
+                found[root] = (result, step.expressions((place.indices or ())[: self._axes(result)]))
         return found
 
-    def _is_made_of(self, result: ir.Value, root: ir.Value, one: Pass) -> bool:
-        """Whether all of a row of ``result`` is written in a pass, each element where, or after, the same one of ``root`` is
+    def _is_made_of(self, result: ir.Value, root: ir.Value) -> bool:
+        """Whether all of a row of ``result`` is written in one pass, each element where, or after, the same one of ``root`` is
         met for the last time."""
         kinds, sizes = [ir.MemRefType(buffer.type) for buffer in (result, root)], self._sizes_inside(result)
         if kinds[0].element_type != kinds[1].element_type or isinstance(kinds[0].layout, ir.StridedLayoutAttr):
             return False
-        if sizes != self._sizes_inside(root) or [size for size in sizes if size != 1] != list(one.lengths):
+        before, after = self._touching(root), self._touching(result)
+        last, first = before[-1][0], after[0][0]
+        if first < last or first[0] != last[0]:
             return False
-        met = {buffer: [n for n, step in enumerate(one.steps) if _meets(step, buffer)] for buffer in (result, root)}
-        if not met[result] or met[result][0] < met[root][-1]:
+        if sizes != self._sizes_inside(root) or [size for size in sizes if size != 1] != list(self.passes[last[0]].lengths):
             return False
-        every = [(step, place) for step in one.steps for place in step.nest.buffers if place.root in (result, root)]
-        elements = {str(step.expressions(place.indices[self._axes(place.root) :])) for step, place in every if place.indices}
-        one_per_turn = all(place.indices is not None and step.is_one_per_turn(place) for step, place in every)
+        there = [(step, place) for number, step, place in (*before, *after) if number[0] == last[0]]
+        elements = {str(step.expressions(place.indices[self._axes(place.root) :])) for step, place in there if place.indices}
+        one_per_turn = all(place.indices is not None and step.is_one_per_turn(place) for step, place in there)
         return one_per_turn and len(elements) == 1
 
     def _sizes_inside(self, root: ir.Value) -> list[Length]:
@@ -210,11 +213,7 @@ class Writer:
 
 
 def _touches(one: Pass, root: ir.Value) -> bool:
-    return any(_meets(step, root) for step in one.steps)
-
-
-def _meets(step: Step, root: ir.Value) -> bool:
-    return any(place.root == root for place in step.nest.buffers)
+    return any(place.root == root for step in one.steps for place in step.nest.buffers)
 
 
 def row_of(buffer: ir.Value, axes: int) -> tuple[ir.MemRefType, list[ir.Value]]:

@@ -23,8 +23,11 @@ def even_parts(count: int, most: int, step: int = 1) -> set[int]:
     return {even, count - (-(-count // even) - 1) * even}
 
 
-def parts_of_rows(rows: int, packed_bytes: int | None) -> set[int]:
-    """How many rows the blocks have into which so many fall, with so many bytes of packed columns; see `Blocks.count`."""
+def parts_of_rows(rows: int, packed_bytes: int | None, *, codes: bool = False) -> set[int]:
+    """How many rows the blocks have into which so many fall, with so many bytes of packed columns, or ``codes``; see
+    `Blocks.count`."""
+    if codes:
+        return even_parts(rows, BLOCK_ROWS, STEP)
     flat = set() if packed_bytes is not None and packed_bytes > COLUMNS_THAT_STAY else even_parts(rows, FLAT_BLOCK_ROWS, STEP)
     tall = set() if packed_bytes is not None and packed_bytes <= COLUMNS_THAT_STAY else even_parts(rows, BLOCK_ROWS, STEP)
     return flat | tall
