@@ -13,6 +13,9 @@ from onnx2torch_mlir.engine.compiler.walks import append, functions, made_by, sy
 from onnx2torch_mlir.engine.layout import STOPPER, WORKER
 
 _NOINLINE_PREFIXES = ("o2m_",)
+_COPYING = ("memcpy", "memmove")
+"""What LLVM would make of loops that copy. The C library copies some sizes by an instruction that takes 16 times as long on Zen 4
+where what is written lies a few bytes behind what is read, but for whole pages (its bug 30994); vectors never take longer."""
 
 
 def mark_internal(module: ir.Module) -> None:
@@ -53,7 +56,8 @@ def finish(
 
 
 def give_hints(module: ir.Module, scalar: Collection[str] = ()) -> None:
-    """Say of each function how wide its vectors are to be, whether it stays by itself, and, of ``scalar``, that it has none."""
+    """Say of each function how wide its vectors are to be, whether it stays by itself, and, of ``scalar``, that it has none;
+    loops that copy stay loops (`_COPYING`)."""
     for function in functions(module):
         name = symbol(function)
         hints: list[ir.Attribute] = [_text("prefer-vector-width", str(32 * of_host().lanes))]
@@ -62,6 +66,8 @@ def give_hints(module: ir.Module, scalar: Collection[str] = ()) -> None:
         if name in scalar:
             # Of LLVM's attributes the one that its vectorizers heed; floats that are there stay.
             hints.append(ir.StringAttr.get("noimplicitfloat"))
+        else:
+            hints += [ir.StringAttr.get(f"no-builtin-{name}") for name in _COPYING]
         function.attributes["passthrough"] = ir.ArrayAttr.get(hints)
 
 
