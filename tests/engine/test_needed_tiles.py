@@ -10,7 +10,12 @@ from onnx import helper, numpy_helper
 import onnx2torch_mlir as o2m
 from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_panels, tile_loops, tile_rows
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_ROWS
+from onnx2torch_mlir.engine.compiler.contraction_kinds import (
+    BLOCK_ROWS,
+    COLUMNS_THAT_STAY,
+    FEW_BLOCKS,
+    FLAT_BLOCK_ROWS,
+)
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit, of_host
@@ -204,6 +209,21 @@ def test_even_parts_of_even_numbers(most):
         each, last = max(parts), min(parts)
         assert each <= most and (count - last) % each == 0
         assert each % 2 == 0 or parts == {count}
+
+
+def test_many_rows_fall_into_high_blocks():
+    """Few are in flat ones, for threads to share, where the columns stay in the cache."""
+    most = (FEW_BLOCKS - 1) * BLOCK_ROWS
+    assert tile_rows.parts_of_rows(most, 1) == {FLAT_BLOCK_ROWS}
+    assert tile_rows.parts_of_rows(most + BLOCK_ROWS, 1) == {BLOCK_ROWS}
+    assert tile_rows.parts_of_rows(2 * BLOCK_ROWS, COLUMNS_THAT_STAY + 1) == {BLOCK_ROWS}
+    assert tile_rows.parts_of_rows(2 * BLOCK_ROWS, None) == {FLAT_BLOCK_ROWS, BLOCK_ROWS}
+
+
+@pytest.mark.parametrize("rows", [2976, 2977, 3001, 3072, 3100])
+def test_sums_of_many_rows(rows):
+    """Of the last flat blocks, and the first high ones."""
+    check(product(rows, 17, 40))
 
 
 @pytest.mark.parametrize("unit", [VectorUnit(4, 16), VectorUnit(8, 16), VectorUnit(16, 32)], ids=str)

@@ -20,6 +20,7 @@ from onnx2torch_mlir.engine.compiler.contraction_kinds import (
     BLOCK_COLUMNS,
     BLOCK_ROWS,
     COLUMNS_THAT_STAY,
+    FEW_BLOCKS,
     FLAT_BLOCK_ROWS,
     HALF_OF_COLUMNS,
     Kind,
@@ -29,8 +30,6 @@ from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
 
-_FEW = 32
-"""Blocks of which each is halved, for threads to have about as much to do: of three, one of two would do twice the other's."""
 _LONG = 16 << 10
 """Bytes of a packed panel from which on that pays, for more rows than a tile has."""
 _COLUMNS_AT_ONCE = 1 << 20
@@ -94,8 +93,12 @@ class Blocks:
             "%by_rows = arith.cmpi sle, %bytes_of_all, %staying : i64",
             f"%flat = arith.constant {FLAT_BLOCK_ROWS} : i64",
             f"%tall = arith.constant {BLOCK_ROWS} : i64",
-            "%most_rows = arith.select %by_rows, %flat, %tall : i64",
+            f"%few_blocks = arith.constant {FEW_BLOCKS} : i64",
             "%rows_or_one = arith.maxsi %ms, %one : i64",
+            "%tall_blocks = arith.ceildivsi %rows_or_one, %tall : i64",
+            "%are_few_rows = arith.cmpi slt, %tall_blocks, %few_blocks : i64",
+            "%go_flat = arith.andi %by_rows, %are_few_rows : i1",
+            "%most_rows = arith.select %go_flat, %flat, %tall : i64",
             # Codes become floats again for each block.
             f"%rows_of_blocks = arith.ceildivsi %rows_or_one, {'%tall' if self.kind.codes else '%most_rows'} : i64",
             "%rows_each = arith.ceildivsi %rows_or_one, %rows_of_blocks : i64",
@@ -107,7 +110,6 @@ class Blocks:
             "%n_each = arith.divui %n, %parts : i64",
             "%widest = arith.ceildivsi %n_each, %most_columns : i64",
             "%fewest = arith.muli %high, %widest : i64",
-            f"%few_blocks = arith.constant {_FEW} : i64",
             "%are_few = arith.cmpi slt, %fewest, %few_blocks : i64",
             f"%long = arith.constant {_LONG} : i64",
             "%are_long = arith.cmpi sge, %far, %long : i64",

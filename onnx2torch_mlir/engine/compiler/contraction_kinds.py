@@ -13,8 +13,10 @@ BLOCK_COLUMNS = 64
 """Of blocks, which threads share; their sums have to stay in the first-level cache."""
 HALF_OF_COLUMNS = BLOCK_COLUMNS // 2
 """Of blocks that are halved, for there are few of them."""
+FEW_BLOCKS = 32
+"""Fewer are made smaller, for threads to have about as much to do: of three, one of two would do twice the other's."""
 FLAT_BLOCK_ROWS = 24
-"""Of blocks along rows: so few that the result is written in about the order in which it lies in memory."""
+"""Of blocks along rows where there are few: the result is written in about the order in which it lies in memory."""
 COLUMNS_THAT_STAY = 512 << 10
 """Bytes of packed columns that stay in the second-level cache while one block of rows after the other meets them."""
 FEW_ROWS = 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_ROWS, COLUMNS_THAT_STAY, FLAT_BLOCK_ROWS
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_ROWS, COLUMNS_THAT_STAY, FEW_BLOCKS, FLAT_BLOCK_ROWS
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 STEP = 2
@@ -28,9 +28,9 @@ def parts_of_rows(rows: int, packed_bytes: int | None, *, codes: bool = False) -
     `Blocks.count`."""
     if codes:
         return even_parts(rows, BLOCK_ROWS, STEP)
-    flat = set() if packed_bytes is not None and packed_bytes > COLUMNS_THAT_STAY else even_parts(rows, FLAT_BLOCK_ROWS, STEP)
-    tall = set() if packed_bytes is not None and packed_bytes <= COLUMNS_THAT_STAY else even_parts(rows, BLOCK_ROWS, STEP)
-    return flat | tall
+    stay = {packed_bytes <= COLUMNS_THAT_STAY} if packed_bytes is not None else {True, False}
+    most = {FLAT_BLOCK_ROWS if by_rows and rows <= (FEW_BLOCKS - 1) * BLOCK_ROWS else BLOCK_ROWS for by_rows in stay}
+    return {part for each in most for part in even_parts(rows, each, STEP)}
 
 
 def height(rows: int) -> int:
