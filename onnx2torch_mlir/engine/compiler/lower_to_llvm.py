@@ -14,8 +14,8 @@ from onnx2torch_mlir.engine.layout import STOPPER, WORKER
 
 _NOINLINE_PREFIXES = ("o2m_",)
 _COPYING = ("memcpy", "memmove")
-"""What LLVM would make of loops that copy. The C library copies some sizes by an instruction that takes 16 times as long on Zen 4
-where what is written lies a few bytes behind what is read, but for whole pages (its bug 30994); vectors never take longer."""
+"""What LLVM would make of loops that copy. The C library copies some sizes by an instruction that on Zen 4 takes 16 times as
+long where what is written lies a few bytes behind what is read, but for whole pages (its bug 30994); vectors never do."""
 
 
 def mark_internal(module: ir.Module) -> None:

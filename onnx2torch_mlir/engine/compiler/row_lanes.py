@@ -93,37 +93,47 @@ def vectors_at_once(unit: VectorUnit) -> int:
 
 
 class Vectors:
-    """``count`` vectors of ``lanes`` elements, one after the other; with ``left``, an index, one of which only the first so
-    many count."""
+    """``count`` vectors of ``lanes`` elements, one after the other; with ``left``, an index, only the first so many of the last
+    one count."""
 
     def __init__(self, lanes: int, count: int, left: ir.Value | None = None) -> None:
-        self._lanes, self._count = lanes, count
+        self._lanes, self.count = lanes, count
         self._mask = None
         if left is not None:
             self._mask = vector.CreateMaskOp(self._type(ir.IntegerType.get_signless(1)), [left]).result
         self._offsets = [index(lanes * number) for number in range(1, count)]
+
+    @staticmethod
+    def covering(lanes: int, elements: int) -> Vectors:
+        """As many as so many elements fill, the last perhaps in part."""
+        over = elements % lanes
+        return Vectors(lanes, -(-elements // lanes), index(over) if over else None)
 
     def load(self, array: ir.Value, indices: Sequence[ir.Value], moves: bool) -> Values:
         """See `Lanes`."""
         if not moves:
             return self.same(memref.LoadOp(array, indices).result)
         type_ = self._type(ir.MemRefType(array.type).element_type)
+        *before, last = self._places(indices)
+        whole = [vector.LoadOp(type_, array, place).result for place in before]
         if self._mask is None:
-            return tuple(vector.LoadOp(type_, array, place).result for place in self._places(indices))
+            return (*whole, vector.LoadOp(type_, array, last).result)
         nothing = self._splat(constant(0, type_.element_type).value)
-        return (vector.MaskedLoadOp(type_, array, indices, self._mask, nothing).result,)
+        return (*whole, vector.MaskedLoadOp(type_, array, last, self._mask, nothing).result)
 
     def store(self, values: Values, array: ir.Value, indices: Sequence[ir.Value]) -> None:
         """See `Lanes`."""
-        if self._mask is not None:
-            vector.MaskedStoreOp(array, indices, self._mask, values[0])
-            return
-        for value, place in zip(values, self._places(indices), strict=True):
+        *before, (place, value) = zip(self._places(indices), values, strict=True)
+        for there, whole in before:
+            vector.StoreOp(whole, array, there)
+        if self._mask is None:
             vector.StoreOp(value, array, place)
+        else:
+            vector.MaskedStoreOp(array, place, self._mask, value)
 
     def same(self, value: ir.Value) -> Values:
         """See `Lanes`."""
-        return (self._splat(value),) * self._count
+        return (self._splat(value),) * self.count
 
     def body(
         self,
@@ -150,7 +160,7 @@ class Vectors:
                 mapping[operation.results[0]] = self._counted(place) if moves else self.same(place)
                 continue
             operands = [values_of(operand) for operand in operation.operands]
-            made = [lifted(operation, [values[number] for values in operands]) for number in range(self._count)]
+            made = [lifted(operation, [values[number] for values in operands]) for number in range(self.count)]
             mapping[operation.results[0]] = tuple(made)
         return [values_of(value) for value in operations[-1].operands]
 
@@ -158,7 +168,7 @@ class Vectors:
         """See `Lanes`."""
         if self._mask is None:
             return after
-        return (arith.SelectOp(self._mask, after[0], before[0]).result,)
+        return (*after[:-1], arith.SelectOp(self._mask, after[-1], before[-1]).result)
 
     def _counted(self, first: ir.Value) -> Values:
         """The numbers from ``first`` on."""

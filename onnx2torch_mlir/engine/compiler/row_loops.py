@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import affine, arith, scf
@@ -23,6 +24,10 @@ from onnx2torch_mlir.engine.compiler.row_lanes import (
 from onnx2torch_mlir.engine.compiler.row_passes import Element, Pass, Step
 from onnx2torch_mlir.engine.compiler.row_sums import Numbers, Sum, sums_of, together, total
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
+
+
+Running: TypeAlias = list[list[Values]]
+"""What sums are so far: of each, of each of its numbers, one element or some vectors."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +67,16 @@ class Loops:
     def write(self, one: Pass, row: list[ir.Value]) -> None:
         """The loops of a pass over a row, whose place along each dim of the rows is given."""
 
+        innermost = len(one.lengths) - 1
+        summed, added = self._summed_from(one), self._added_up(one)
+
         def loop(level: int, here: list[ir.Value]) -> None:
-            if level == len(one.lengths):
+            if level > innermost:
                 self._turn(one.steps, here, {}, One())
-            elif level == len(one.lengths) - 1:
-                self._innermost(one, here)
+            elif level == summed:
+                self._summed(one, here)
+            elif added and level == innermost - 1:
+                self._in_registers(one, here, added)
             else:
                 made = scf.ForOp(self._zero, self._lengths[one.lengths[level]], self._one)
                 with ir.InsertionPoint(made.body):
@@ -75,83 +85,143 @@ class Loops:
 
         loop(0, row)
 
-    def _innermost(self, one: Pass, here: list[ir.Value]) -> None:
-        """The innermost loop of a pass, at one place of the loops around it."""
+    def _summed_from(self, one: Pass) -> int:
+        """The outermost of the last loops that all belong to what the innermost one adds up: the innermost, at least."""
+        sums = [step for step in one.steps if step.reduces_innermost()]
+        level = len(one.lengths) - 1
+        while sums and level > 0 and all(step.nest.reductions[step.inside[level - 1]] for step in sums):
+            level -= 1
+        return level
+
+    def _added_up(self, one: Pass) -> list[tuple[Step, Place]]:
+        """What the loop around the innermost one of a pass adds up, if registers hold a narrow row of it; else nothing."""
+        if len(one.lengths) < 2 or any(step.reduces_innermost() for step in one.steps):
+            return []
+        columns = one.lengths[-1]
+        summing = [step for step in one.steps if step.nest.reductions[step.inside[-2]]]
+        added = [(step, place) for step in summing for place in step.nest.places if place.written]
+        if not isinstance(columns, int) or len(added) * -(-columns // self._unit.lanes) > self._unit.registers // 2:
+            return []
+        return added if self._is_by_lanes(one, []) else []
+
+    def _in_registers(self, one: Pass, here: list[ir.Value], added: list[tuple[Step, Place]]) -> None:
+        """The two innermost loops of a pass, where the outer one adds something up for each column."""
+        lanes, columns = self._unit.lanes, one.lengths[-1]
+        assert isinstance(columns, int)
+        far = lanes * vectors_at_once(self._unit)
+        parts = [(index(first), Vectors.covering(lanes, min(far, columns - first))) for first in range(0, columns, far)]
+        begun = [
+            [self._load(*each, [*here, self._zero, first], vectors) for each in added] for first, vectors in parts
+        ]
+        made = scf.ForOp(self._zero, self._lengths[one.lengths[-2]], self._one, _flat(begun))
+        with ir.InsertionPoint(made.body):
+            after = []
+            for (first, vectors), values in zip(parts, _like(begun, made.inner_iter_args), strict=True):
+                sums = {id(place): value for (_, place), value in zip(added, values, strict=True)}
+                after.append(self._turn(one.steps, [*here, made.induction_variable, first], sums, vectors))
+            scf.YieldOp(_flat(after))
+        for (first, vectors), values in zip(parts, _like(begun, made.results), strict=True):
+            for (step, place), value in zip(added, values, strict=True):
+                self._store(step, place, value, [*here, self._zero, first], vectors)
+
+    def _summed(self, one: Pass, here: list[ir.Value]) -> None:
+        """The last loops of a pass (`_summed_from`), at one place of the loops around them."""
         sums = [each for step in one.steps if step.reduces_innermost() for each in sums_of(step)]
         marked = [operation.attributes for each in sums for operation in each.any_of_nan]
         before = [attributes["fastmath"] for attributes in marked]
         for attributes in marked:
             attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<nnan, nsz>")
-        # Not a position of the innermost loop is read here: what it adds up to does not depend on it.
-        initial = [
-            [self._load(each.step, place, [*here, self._zero], One())[0] for place in each.places] for each in sums
-        ]
+        # Not a position of these loops is read here: what they add up to does not depend on it.
+        first = [*here, *([self._zero] * (len(one.lengths) - self._summed_from(one)))]
+        initial = [[self._load(each.step, place, first, One())[0] for place in each.places] for each in sums]
         write = self._by_vectors if self._is_by_lanes(one, sums) else self._by_elements
         for each, numbers in zip(sums, write(one, here, sums, initial), strict=True):
             for place, number in zip(each.places, numbers, strict=True):
                 if each.any_of_nan:
                     # Some number, and the same one for all that read it.
                     number = ir.Operation.create("llvm.freeze", [number.type], [number]).results[0]
-                self._store(each.step, place, (number,), [*here, self._zero], One())
+                self._store(each.step, place, (number,), first, One())
         # The nests may stay beside the loop (attention_code.py), where nothing makes one number of what NaN leaves open.
         for attributes, relaxed in zip(marked, before, strict=True):
             attributes["fastmath"] = relaxed
 
     def _by_elements(self, one: Pass, here: list[ir.Value], sums: list[Sum], initial: list[Numbers]) -> list[Numbers]:
         bounds = (self._zero, self._lengths[one.lengths[-1]], self._one)
-        return [_first(each) for each in self._loop(one, here, sums, _single(initial), bounds, lambda _: One())]
+
+        def innermost(here: list[ir.Value], running: Running) -> Running:
+            return self._loop(one, here, sums, running, bounds, lambda _: One())
+
+        return [_first(each) for each in self._around(one, here, _single(initial), innermost)]
 
     def _by_vectors(self, one: Pass, here: list[ir.Value], sums: list[Sum], initial: list[Numbers]) -> list[Numbers]:
-        """Several vectors at once as long as they are full, then one by one."""
+        """Several vectors at once as long as they are full; then what is left, at once if it is known, else one by one."""
         lanes, count = self._unit.lanes, vectors_at_once(self._unit)
         single, far = Vectors(lanes, 1), lanes * count
         length, combining = one.lengths[-1], [each.combining for each in sums if each.combining is not None]
         bound = self._lengths[length]
-        begun = [each.begin(before) for each, before in zip(combining, initial, strict=True)]
-        running = [[single.same(number)[0] for number in numbers] for numbers in begun]
-        full = self._zero
-        if not isinstance(length, int) or length >= far:
-            full = index(length - length % far) if isinstance(length, int) else _multiple(bound, index(far))
-            several = [[(vector,) * count for vector in vectors] for vectors in running]
-            bounds = (self._zero, full, index(far))
-            parts = self._loop(one, here, sums, several, bounds, lambda _: Vectors(lanes, count))
-            running = [together(each, part) for each, part in zip(combining, parts, strict=True)]
-        if not isinstance(length, int) or length % far:
-            is_whole = isinstance(length, int) and length % lanes == 0
+        known = length if isinstance(length, int) else None
+        whole = _multiple(bound, index(far)) if known is None else index(known - known % far)
+        left = None if known is None or not known % far else Vectors.covering(lanes, known % far)
+        at_once = count if known is None or known >= far or left is None else left.count
 
-            def rest(place: ir.Value) -> Vectors:
-                return Vectors(lanes, 1, None if is_whole else arith.SubIOp(bound, place).result)
+        def masked(place: ir.Value) -> Vectors:
+            return Vectors(lanes, 1, arith.SubIOp(bound, place).result)
 
-            bounds = (full, bound, index(lanes))
-            running = [_first(each) for each in self._loop(one, here, sums, _single(running), bounds, rest)]
+        def innermost(here: list[ir.Value], running: Running) -> Running:
+            if known is None or known >= far:
+                bounds = (self._zero, whole, index(far))
+                running = self._loop(one, here, sums, running, bounds, lambda _: Vectors(lanes, count))
+            if known is not None and left is None:
+                return running
+            some = 1 if left is None else left.count
+            first, others = (
+                [[values[taken] for values in numbers] for numbers in running] for taken in (slice(some), slice(some, None))
+            )
+            bounds = (whole, bound, index(lanes if left is None else far))
+            done = self._loop(one, here, sums, first, bounds, masked if left is None else lambda _: left)
+            return [[(*a, *b) for a, b in zip(*both, strict=True)] for both in zip(done, others, strict=True)]
+
+        begun = [
+            [single.same(number) * at_once for number in each.begin(before)]
+            for each, before in zip(combining, initial, strict=True)
+        ]
+        parts = self._around(one, here, begun, innermost)
+        running = [together(each, part) for each, part in zip(combining, parts, strict=True)]
         return [total(*each) for each in zip(combining, running, initial, strict=True)]
+
+    def _around(
+        self, one: Pass, here: list[ir.Value], running: Running, innermost: Callable[[list[ir.Value], Running], Running]
+    ) -> Running:
+        """The loops from the place ``here`` to the ``innermost``, through which sums are handed; what these are after them."""
+        level = len(here) - self._dims
+        if level == len(one.lengths) - 1:
+            return innermost(here, running)
+        made = scf.ForOp(self._zero, self._lengths[one.lengths[level]], self._one, _flat(running))
+        with ir.InsertionPoint(made.body):
+            there = [*here, made.induction_variable]
+            scf.YieldOp(_flat(self._around(one, there, _like(running, made.inner_iter_args), innermost)))
+        return _like(running, made.results)
 
     def _loop(
         self,
         one: Pass,
         here: list[ir.Value],
         sums: list[Sum],
-        initial: list[list[Values]],
+        initial: Running,
         bounds: tuple[ir.Value, ir.Value, ir.Value],
         turn: Callable[[ir.Value], Lanes],
-    ) -> list[list[Values]]:
+    ) -> Running:
         """A loop (from, to, step) whose turn at each place is for the lanes that ``turn`` gives; what the sums are after it."""
-        made = scf.ForOp(*bounds, [value for numbers in initial for values in numbers for value in values])
-
-        def of_sums(values: list[ir.Value]) -> list[list[Values]]:
-            rest = iter(values)
-            return [[tuple(next(rest) for _ in each) for each in numbers] for numbers in initial]
-
+        made = scf.ForOp(*bounds, _flat(initial))
         with ir.InsertionPoint(made.body):
             lanes = turn(made.induction_variable)
-            before = of_sums(list(made.inner_iter_args))
             places = [place for each in sums for place in each.places]
-            running = [values for numbers in before for values in numbers]
+            running = [values for numbers in _like(initial, made.inner_iter_args) for values in numbers]
             by_place = {id(place): values for place, values in zip(places, running, strict=True)}
             after = self._turn(one.steps, [*here, made.induction_variable], by_place, lanes)
             kept = [lanes.kept(*values) for values in zip(after, running, strict=True)]
             scf.YieldOp([value for values in kept for value in values])
-        return of_sums(list(made.results))
+        return _like(initial, made.results)
 
     def _is_by_lanes(self, one: Pass, sums: list[Sum]) -> bool:
         """Whether vectors of neighbours along the innermost loop do what their elements do."""
@@ -214,7 +284,18 @@ class Loops:
         lanes.store(values, spot.array, spot.indices(here))
 
 
-def _single(numbers: list[Numbers]) -> list[list[Values]]:
+def _flat(running: Running) -> list[ir.Value]:
+    """All values one after the other, as a loop hands them on."""
+    return [value for numbers in running for values in numbers for value in values]
+
+
+def _like(running: Running, values: Iterable[ir.Value]) -> Running:
+    """Such values for what is ``running``."""
+    rest = iter(values)
+    return [[tuple(next(rest) for _ in each) for each in numbers] for numbers in running]
+
+
+def _single(numbers: list[Numbers]) -> Running:
     """One vector, or element, of each."""
     return [[(number,) for number in each] for each in numbers]
 
