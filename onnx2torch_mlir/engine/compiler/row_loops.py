@@ -25,7 +25,6 @@ from onnx2torch_mlir.engine.compiler.row_passes import Element, Pass, Step
 from onnx2torch_mlir.engine.compiler.row_sums import Numbers, Sum, sums_of, together, total
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 
-
 Running: TypeAlias = list[list[Values]]
 """What sums are so far: of each, of each of its numbers, one element or some vectors."""
 
