@@ -10,6 +10,7 @@ from onnx2torch_mlir.engine.compiler import (
     column_packing,
     contraction_panels,
     narrowed_rows,
+    plain_tail_text,
     row_tables,
     tail_text,
     threads,
@@ -130,7 +131,7 @@ class Blocks:
     def blocks(self, name: str) -> str:
         """Blocks ``begin`` to ``end`` of the result of one batch."""
         moved = {"%table": "%rows", "%m": "%mh", "%b": "%bj", "%n": "%nh", "%c": "%target", "%column": "%j", "%across": "%n"}
-        moved["%tail"] = "%tail_of_sums"
+        moved |= {"%tail": "%tail_of_sums", "%tail_words": "%words_of_sums"}
         moved |= contraction_panels.of_segments(self.kind.segments)
         moved |= {"%fresh": "%fresh_here", "%source": "%from"} if self.sources else contraction_panels.PACKED
         panels = [contraction_panels.call("panels", self.kind.segments, moved)]
@@ -155,7 +156,8 @@ class Blocks:
             *self.count(),
             "%nothing = llvm.mlir.zero : !llvm.ptr",
             "%tail_of_sums = arith.select %has_parts, %nothing, %tail : !llvm.ptr",
-            *tail_text.follows("%tail_of_sums"),
+            "%words_of_sums = arith.select %has_parts, %nothing, %tail_words : !llvm.ptr",
+            *tail_text.follows("%tail_of_sums", "%words_of_sums"),
             *tail_text.steps(self.kind.rows),
             *(narrowed_rows.are_narrow() if self.kind.narrow else []),
             "%step = arith.muli %far, %panels_in : i64",
@@ -184,6 +186,7 @@ class Blocks:
             "%others = arith.cmpi ne, %i, %known : i64",
             "scf.if %others {",
             row_tables.write_for_tiles("m", self.kind.rows, ("ma", "mt"), ("%rows", "%i", "%mh")),
+            *plain_tail_text.put_rows("%rows", "%i", "%mh", "%finish"),
             "}",
             "%row = arith.addi %before, %i : i64",
             "%parts_before = arith.muli %across, %parts : i64",

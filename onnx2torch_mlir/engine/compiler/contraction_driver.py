@@ -21,6 +21,7 @@ from onnx2torch_mlir.engine.compiler import (
     dot_products,
     double_products,
     few_columns,
+    plain_tail_text,
     register_tile,
     row_tables,
     tail_text,
@@ -74,6 +75,7 @@ def functions_for(
     loops = {(kind.rows, kind.segments) for kind in every} | ({winograd_code.LOOPS} if with_winograd else set())
     tables = {rows for rows, _ in loops} | {kind.rows for kind in dots} | {kind.rows for kind in doubles}
     texts = [row_tables.rows(count) for count in sorted(tables)]
+    texts += [plain_tail_text.FUNCTION] if kinds else []
     texts += dot_products.functions_for(unit, sorted(dots, key=lambda kind: kind.name))
     texts += double_products.functions_for(unit, sorted(doubles, key=lambda kind: kind.name))
     segments = sorted({count for _, count in loops})

@@ -189,7 +189,7 @@ def panels(unit: VectorUnit, segments: int, *, has_few: bool = False) -> str:
         f"%width = arith.constant {unit.columns} : i64",
         f"%panel0 = arith.constant {unit.columns * _BYTES} : i64",
     ]
-    moved = {"%b": "%at", "%c": "%cj", "%column": "%here", "%last": "%has_tail", "%source": "%from"}
+    moved = {"%b": "%at", "%c": "%cj", "%column": "%here", "%last": "%is_followed", "%source": "%from"}
     moved |= {"%fresh": "%unpacked", "%in_place": "%lies"}
     panel = "%panel0"
     for i in range(segments):

@@ -26,6 +26,7 @@ from onnx2torch_mlir.engine.compiler import (
     double_products,
     few_columns,
     following,
+    plain_tails,
     tail_calls,
     threads,
     walking_back,
@@ -272,11 +273,19 @@ def _emit(
         words += [sizes.count(dim), sizes.step(found.right, dim)]
     add = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
     back = walking_back.says(found.generic)
-    given = [*_pointers(found, program, right, tail), add, back, sizes.number(1 if parts is None else parts.count)]
-    given += [sizes.number(few), *words]
     program.has_parts = program.has_parts or parts is not None
-    handed_on = tail_calls.handed_on(tail, program.tails, _widths(found, codes=codes))
-    with handed_on if parts is None else column_parts.handed_on(parts, program.tails) as told:
+    plain = plain_tails.plain(tail, len(found.batches)) if tail is not None and not codes and not few else None
+    if parts is not None:
+        handed_on = column_parts.handed_on(parts, program.tails)
+    elif plain is not None:
+        handed_on = plain_tails.handed_on(plain)
+    else:
+        handed_on = tail_calls.handed_on(tail, program.tails, _widths(found, codes=codes))
+    pointers = _pointers(found, program, right, tail)
+    if plain is not None:
+        pointers[-1] = address(plain.out)
+    given = [*pointers, add, back, sizes.number(1 if parts is None else parts.count), sizes.number(few), *words]
+    with handed_on as told:
         func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *told])
 
 

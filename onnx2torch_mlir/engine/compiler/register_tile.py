@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from onnx2torch_mlir.engine.compiler import tile_asks
+from onnx2torch_mlir.engine.compiler import plain_tail_text, tile_asks
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, column_masks, masked_load, masked_store
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -49,12 +49,14 @@ def tile_types(segments: int, *, packs: bool = False) -> list[str]:
 
     The left operand; the table of its rows, from the tile's first (each the byte offset of a row of the left operand, and
     of one of the result); the columns; the result at the first column; the columns that this tile is to ask for on behalf of
-    the tiles of the next panel; how many columns there are to store; whether to add to what the result holds; how many bytes
-    apart the columns are from one step along the sum to the next. Then for each segment its count and, but for the innermost,
+    the tiles of the next panel; the words of what is done with whole sums (plain_tails.py), or null; how many columns there
+    are to store, and the number of the first; whether to add to what the result holds; how many bytes apart the columns are
+    from one step along the sum to the next. Then for each segment its count and, but for the innermost,
     its step in bytes in the left operand. One that ``packs`` is told where the columns lie and how many bytes apart they do so
     there; all of them are stored.
     """
-    return ["!llvm.ptr"] * 5 + ["i64", "i1", "i64"] + ["i64"] * (2 * segments - 1) + (["!llvm.ptr", "i64"] if packs else [])
+    head = ["!llvm.ptr"] * 6 + ["i64", "i64", "i1", "i64"]
+    return head + ["i64"] * (2 * segments - 1) + (["!llvm.ptr", "i64"] if packs else [])
 
 
 def tile(unit: VectorUnit, size: TileSize) -> str:
@@ -79,9 +81,9 @@ class Tile:
     def text(self) -> str:
         """All of it."""
         counts = [f"%n{i}: i64" + (f", %s{i}: i64" if i < self.segments - 1 else "") for i in range(self.segments)]
-        pointers = [f"%{name}: !llvm.ptr" for name in ("a", "rows", "b", "c", "next")]
+        pointers = [f"%{name}: !llvm.ptr" for name in ("a", "rows", "b", "c", "next", "finish")]
         source = ["%source: !llvm.ptr", "%apart: i64"] if self.packs else []
-        head = [*pointers, "%columns: i64", "%add: i1", "%by_step: i64", *counts, *source]
+        head = [*pointers, "%columns: i64", "%column: i64", "%add: i1", "%by_step: i64", *counts, *source]
         self.emit(f"func.func private @{self.name}({', '.join(head)}) {{")
         self.emit("%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64")
         self.emit(f"%zero = arith.constant dense<0.0> : {self.vector}")
@@ -258,6 +260,7 @@ class Tile:
         return found
 
     def _store(self, sums: list[str]) -> None:
+        sums = plain_tail_text.finished(self.emit, self.unit.lanes, self.cells, sums, self._place)
         self.emit("scf.if %full {")
         for (row, half), value in zip(self.cells, sums, strict=True):
             place = self._place(row, half, "f")

@@ -1,6 +1,7 @@
 """What the text of a driver does about a tail (contraction_tails.py): it hands it on, places sums for it, and calls it.
 
-A tail is given as a pointer to its function, null where nothing follows: so all that is around tiles is there once.
+A tail is given as a pointer to its function, null where nothing follows: so all that is around tiles is there once. What tiles
+do themselves (plain_tail_text.py) is words without a function.
 """
 
 from __future__ import annotations
@@ -16,9 +17,15 @@ ARGUMENTS = tuple((f"%tail{name}", "!llvm.ptr") for name in ("", "_out", "_words
 """What is handed on: the tail's function, the array that it writes, and the words that it reads besides."""
 
 
-def follows(tail: str = ARGUMENTS[0][0]) -> list[str]:
-    """``%has_tail``: whether there is a tail."""
-    return ["%no_tail = llvm.mlir.zero : !llvm.ptr", f'%has_tail = llvm.icmp "ne" {tail}, %no_tail : !llvm.ptr']
+def follows(tail: str = ARGUMENTS[0][0], words: str = ARGUMENTS[2][0]) -> list[str]:
+    """``%has_tail``: whether there is a function to call; ``%finish``: the words of what tiles do instead, or null;
+    ``%is_followed``: whether there is one of both."""
+    return [
+        "%no_tail = llvm.mlir.zero : !llvm.ptr",
+        f'%has_tail = llvm.icmp "ne" {tail}, %no_tail : !llvm.ptr',
+        f'%is_followed = llvm.icmp "ne" {words}, %no_tail : !llvm.ptr',
+        f"%finish = arith.select %has_tail, %no_tail, {words} : !llvm.ptr",
+    ]
 
 
 def steps(rows: int) -> list[str]:

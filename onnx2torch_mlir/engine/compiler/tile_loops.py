@@ -1,6 +1,7 @@
 """The loops around register tiles of one panel of packed columns: down all rows, and for a single row along all panels.
 
-Where a tail follows the sums (contraction_tails.py), each tile's are given to it as soon as they are whole.
+Where a tail follows the sums (contraction_tails.py), each tile's are given to it as soon as they are whole, or the tile does it
+(plain_tails.py).
 """
 
 from __future__ import annotations
@@ -36,8 +37,11 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         "%one = arith.constant 1 : i64",
         "%yes = arith.constant true",
         "%begins = arith.xori %add, %yes : i1",
-        "%is_direct = arith.xori %last, %yes : i1",
-        "%at_once = arith.andi %last, %begins : i1",
+        *tail_text.follows(),
+        "%calls = arith.andi %last, %has_tail : i1",
+        "%finish_here = arith.select %last, %finish, %no_tail : !llvm.ptr",
+        "%is_direct = arith.xori %calls, %yes : i1",
+        "%at_once = arith.andi %calls, %begins : i1",
         "%first_place = llvm.getelementptr %table[1] : (!llvm.ptr) -> !llvm.ptr, i64",
         "%first_offset = llvm.load %first_place : !llvm.ptr -> i64",
         *tile_rows.shares(unit),
@@ -88,7 +92,7 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         every = ["scf.if %is_few {", *of_few, "} else {", *every, "}"]
     lines += every
     lines += [
-        "scf.if %last {",
+        "scf.if %calls {",
         bytes_behind("%sums", "%here", "%offset"),
         "%first = arith.addi %row, %i : i64",
         tail_text.call("%sums", ["first", "count", "column", "columns", "across"]),
@@ -150,7 +154,7 @@ def _by_number(few: Collection[TileSize], columns: str, call: Callable[[Mapping[
 
 def _call_tile(segments: int, size: TileSize, rows: str, moved: Mapping[str, str] | None = None) -> str:
     lacking = ["%one", "%none"] * (size.segments - segments)
-    own = ["%a", "%b", "%here", "%next", "%columns", "%add", "%by_step"]
+    own = ["%a", "%b", "%here", "%next", "%finish_here", "%columns", "%column", "%add", "%by_step"]
     a, *others = (moved.get(name, name) for name in own) if moved else own
     values = [a, rows, *others, *lacking]
     values += [*(f"%{name}" for name in sizes(segments)), *(["%source", "%apart"] if size.packs else [])]
@@ -160,7 +164,7 @@ def _call_tile(segments: int, size: TileSize, rows: str, moved: Mapping[str, str
 def row(unit: VectorUnit, segments: int, tile: TileSize, few: Collection[TileSize] = ()) -> str:
     """@o2m_row_S: what @o2m_panels_S does of packed columns, for a single row: what lies between panels and tiles, which are
     done in a fraction of a microsecond then, is left out. The ``tile`` is that of one row; so are those of ``few`` columns."""
-    moved = {"%b": "%bj", "%c": "%here", "%column": "%at"}
+    moved = {"%b": "%bj", "%c": "%here", "%column": "%at", "%finish_here": "%finish"}
     of_tile = moved | ({**PART, "%here": "%c_of_part"} if few else {})
     one = [_call_tile(segments, tile, "%table", of_tile)]
     if few:

@@ -1,0 +1,122 @@
+"""What the text of a driver and of tiles does about a plain tail (plain_tails.py), which is words without a function.
+
+Tiles do it on their sums. Where the rows of the result lie in lines, as those in the middle of a padded image do, the table of
+rows says where (`FUNCTION`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, constants, header_word, masked_load
+
+BIAS, BOUND, OTHER, LINE, STEP, JUMP = range(6)
+"""The words: where the numbers for the columns are; the bound; how many bytes behind its place in the result another array's
+element is, 0 where there is none; how many rows are in a line, 0 where they are as the driver's words say; and how many bytes
+are from row to row, and from the last of a line to the next."""
+
+
+def put_rows(table: str, first: str, count: str, words: str) -> list[str]:
+    """Where so many rows lie, from number ``first`` on, is put into a table of them, if they lie in lines; ``words`` may be
+    null. ``%nothing``, a null pointer, is there."""
+    return [
+        f'%finishes_here = llvm.icmp "ne" {words}, %nothing : !llvm.ptr',
+        "scf.if %finishes_here {",
+        f"func.call @o2m_lines({table}, {first}, {count}, {words}) : (!llvm.ptr, i64, i64, !llvm.ptr) -> ()",
+        "}",
+    ]
+
+
+FUNCTION = "\n".join(
+    [
+        "func.func private @o2m_lines(%table: !llvm.ptr, %first: i64, %count: i64, %words: !llvm.ptr) {",
+        *constants(none=0, one=1, two=2),
+        *header_word("%line", "%words", LINE),
+        *header_word("%step", "%words", STEP),
+        *header_word("%jump", "%words", JUMP),
+        "%in_lines = arith.cmpi ne, %line, %none : i64",
+        "scf.if %in_lines {",
+        "%lines_before = arith.divui %first, %line : i64",
+        "%place = arith.remui %first, %line : i64",
+        "%more = arith.subi %line, %one : i64",
+        "%inside = arith.muli %more, %step : i64",
+        "%whole = arith.addi %inside, %jump : i64",
+        "%to_line = arith.muli %lines_before, %whole : i64",
+        "%to_place = arith.muli %place, %step : i64",
+        "%begin = arith.addi %to_line, %to_place : i64",
+        "%end:3 = scf.for %row = %none to %count step %one iter_args(%at = %begin, %p = %place, %last = %begin)"
+        " -> (i64, i64, i64) : i64 {",
+        "%twice = arith.muli %row, %two : i64",
+        "%second = arith.addi %twice, %one : i64",
+        "%entry = llvm.getelementptr %table[%second] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        "llvm.store %at, %entry : i64, !llvm.ptr",
+        "%moved = arith.addi %p, %one : i64",
+        "%ends = arith.cmpi eq, %moved, %line : i64",
+        "%by = arith.select %ends, %jump, %step : i64",
+        "%after = arith.addi %at, %by : i64",
+        "%p_after = arith.select %ends, %none, %moved : i64",
+        "scf.yield %after, %p_after, %at : i64, i64, i64",
+        "}",
+        # The last row may be there twice (`row_tables.write_for_tiles`).
+        "%behind = arith.muli %count, %two : i64",
+        "%behind_second = arith.addi %behind, %one : i64",
+        "%again = llvm.getelementptr %table[%behind_second] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        "llvm.store %end#2, %again : i64, !llvm.ptr",
+        "}",
+        "return",
+        "}",
+    ]
+)
+"""@o2m_lines(table, first, count, words), which `put_rows` calls."""
+
+
+def finished(
+    emit: Callable[..., None],
+    lanes: int,
+    cells: Sequence[tuple[int, int]],
+    sums: Sequence[str],
+    place: Callable[[int, int, str], str],
+) -> list[str]:
+    """What becomes of a tile's ``sums``, of so many ``lanes`` each: as they are, if ``%finish`` is null.
+
+    ``place`` writes where a cell's sums go, with a tag before its names. Whatever a tile has by its name is there.
+    """
+    vector = f"vector<{lanes}xf32>"
+    kinds, halves = ", ".join([vector] * len(sums)), sorted({half for _, half in cells})
+    emit(
+        "%nothing = llvm.mlir.zero : !llvm.ptr",
+        '%finishes = llvm.icmp "ne" %finish, %nothing : !llvm.ptr',
+        f"%done:{len(sums)} = scf.if %finishes -> ({kinds}) {{",
+        "%bias_at = llvm.load %finish : !llvm.ptr -> !llvm.ptr",
+        "%bias = llvm.getelementptr %bias_at[%column] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        f"%bound_at = llvm.getelementptr %finish[{BOUND}] : (!llvm.ptr) -> !llvm.ptr, i64",
+        "%bound = llvm.load %bound_at : !llvm.ptr -> f32",
+        f"%least = vector.broadcast %bound : f32 to {vector}",
+        *header_word("%behind", "%finish", OTHER),
+        "%joins = arith.cmpi ne, %behind, %none : i64",
+    )
+    for half in halves:
+        emit(
+            f"%bias{half}_at = llvm.getelementptr %bias[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
+            masked_load(f"%bias{half}", f"%bias{half}_at", f"%m{half}", lanes),
+        )
+    added = [f"%added{row}_{half}" for row, half in cells]
+    for (_, half), value, name in zip(cells, sums, added, strict=True):
+        emit(f"{name} = arith.addf {value}, %bias{half} : {vector}")
+    emit(f"%all:{len(sums)} = scf.if %joins -> ({kinds}) {{")
+    joined = [f"%joined{row}_{half}" for row, half in cells]
+    for (row, half), value, name in zip(cells, added, joined, strict=True):
+        emit(
+            bytes_behind(f"%other{row}_{half}_at", place(row, half, "o"), "%behind"),
+            masked_load(f"%other{row}_{half}", f"%other{row}_{half}_at", f"%m{half}", lanes),
+            f"{name} = arith.addf {value}, %other{row}_{half} : {vector}",
+        )
+    emit(f"scf.yield {', '.join(joined)} : {kinds}", "} else {", f"scf.yield {', '.join(added)} : {kinds}", "}")
+    bounded = [f"%bounded{i}" for i in range(len(sums))]
+    for i, name in enumerate(bounded):
+        emit(
+            f"%small{i} = arith.cmpf ogt, %least, %all#{i} : {vector}",
+            f"{name} = arith.select %small{i}, %least, %all#{i} : vector<{lanes}xi1>, {vector}",
+        )
+    emit(f"scf.yield {', '.join(bounded)} : {kinds}", "} else {", f"scf.yield {', '.join(sums)} : {kinds}", "}")
+    return [f"%done#{i}" for i in range(len(sums))]
