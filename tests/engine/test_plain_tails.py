@@ -21,7 +21,7 @@ def numbers(*shape):
 
 def model(nodes, inputs, constants, result="y"):
     """Nodes (op, inputs, output, attributes) of inputs by name and shape, and of constants by name."""
-    made = [helper.make_node(op, given.split(), [out], **attributes) for op, given, out, attributes in nodes]
+    made = [helper.make_node(op, given.split(" "), [out], **attributes) for op, given, out, attributes in nodes]
     given = [helper.make_tensor_value_info(name, 1, shape) for name, shape in inputs.items()]
     kept = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
     graph = helper.make_graph(made, "g", given, [helper.make_tensor_value_info(result, 1, None)], kept)
@@ -53,6 +53,10 @@ LAYERS = {
     "bias": [("MatMul", "x w", "s", {}), ("Add", "s b", "y", {})],
     "bias first": [("MatMul", "x w", "s", {}), ("Add", "b s", "y", {})],
     "relu": [("MatMul", "x w", "s", {}), ("Add", "s b", "t", {}), ("Relu", "t", "y", {})],
+    "relu without bias": [("MatMul", "x w", "s", {}), ("Relu", "s", "y", {})],
+    "branch without bias": [("MatMul", "x w", "s", {}), ("Add", "r s", "y", {})],
+    "clip": [("MatMul", "x w", "s", {}), ("Add", "s b", "t", {}), ("Clip", "t low high", "y", {})],
+    "largest": [("MatMul", "x w", "s", {}), ("Add", "s b", "t", {}), ("Clip", "t  high", "y", {})],
     "branch": [("MatMul", "x w", "s", {}), ("Add", "s b", "t", {}), ("Add", "t r", "y", {})],
     "branch and relu": [
         *(("MatMul", "x w", "s", {}), ("Add", "s b", "t", {})),
@@ -61,9 +65,13 @@ LAYERS = {
 }
 
 
+BOUNDS = {"relu": (0, np.inf), "branch and relu": (0, np.inf), "clip": (-0.5, 1), "largest": (-np.inf, 1)}
+
+
 def layer(name, rows, steps, columns, *, is_open=False, constant=True):
     inputs = {"x": ["m" if is_open else rows, steps]} | ({"r": ["m" if is_open else rows, columns]} if "branch" in name else {})
     constants = {"w": numbers(steps, columns) / np.sqrt(np.float32(steps)), "b": numbers(columns)}
+    constants |= {"low": np.float32(-0.5), "high": np.float32(1)}
     feeds = {"x": numbers(rows, steps)} | ({"r": numbers(rows, columns)} if "branch" in name else {})
     if not constant:
         inputs["w"] = [steps, columns]
@@ -142,14 +150,14 @@ def test_no_function_is_called(name, found):
     code = build(o2m.convert(made))["object"]
     (tail,) = found
     assert b"o2m_tail_" not in code
-    assert (tail.other is not None) == ("branch" in name)
-    assert tail.bound == (0 if "relu" in name else -np.inf)
+    assert (tail.other is not None) == ("branch" in name) and (tail.bias is None) == ("without" in name)
+    assert tail.bounds == BOUNDS.get(name.replace(" without bias", ""), (-np.inf, np.inf))
 
 
 def test_what_is_no_plain_tail(found):
-    """A bound from above, a row of numbers, and a product are left to functions."""
+    """Bounds the wrong way round, another function, a product and a row of numbers are left to functions."""
     nodes = [("MatMul", "x w", "s", {}), ("Add", "s b", "t", {})]
-    ends = [("Clip", "t low high", "y", {}), ("Tanh", "t", "y", {}), ("Mul", "t b", "y", {}), ("Add", "t c", "y", {})]
+    ends = [("Clip", "t high low", "y", {}), ("Tanh", "t", "y", {}), ("Mul", "t b", "y", {}), ("Add", "t c", "y", {})]
     constants = {"w": numbers(24, 64), "b": numbers(64), "c": numbers(100, 1), "low": np.float32(0), "high": np.float32(6)}
     feeds = {"x": numbers(100, 24)}
     for end in ends:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, constants, header_word, masked_load
 
-BIAS, BOUND, OTHER, LINE, STEP, JUMP = range(6)
-"""The words: where the numbers for the columns are; the bound; how many bytes behind its place in the result another array's
-element is, 0 where there is none; how many rows are in a line, 0 where they are as the driver's words say; and how many bytes
-are from row to row, and from the last of a line to the next."""
+BIAS, IS_BOUNDED, LEAST, MOST, OTHER, LINE, STEP, JUMP = range(8)
+"""The words: where the numbers for the columns are, or null; whether there are bounds, and both; how many bytes behind its place
+in the result another array's element is, 0 where there is none; how many rows are in a line, 0 where they are as the driver's
+words say; and how many bytes are from row to row, and from the last of a line to the next."""
 
 
 def put_rows(table: str, first: str, count: str, words: str) -> list[str]:
@@ -87,18 +87,20 @@ def finished(
         "%nothing = llvm.mlir.zero : !llvm.ptr",
         '%finishes = llvm.icmp "ne" %finish, %nothing : !llvm.ptr',
         f"%done:{len(sums)} = scf.if %finishes -> ({kinds}) {{",
-        "%bias_at = llvm.load %finish : !llvm.ptr -> !llvm.ptr",
-        "%bias = llvm.getelementptr %bias_at[%column] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-        f"%bound_at = llvm.getelementptr %finish[{BOUND}] : (!llvm.ptr) -> !llvm.ptr, i64",
-        "%bound = llvm.load %bound_at : !llvm.ptr -> f32",
-        f"%least = vector.broadcast %bound : f32 to {vector}",
         *header_word("%behind", "%finish", OTHER),
         "%joins = arith.cmpi ne, %behind, %none : i64",
+        "%bias_at = llvm.load %finish : !llvm.ptr -> !llvm.ptr",
+        "%bias = llvm.getelementptr %bias_at[%column] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        '%has_bias = llvm.icmp "ne" %bias_at, %nothing : !llvm.ptr',
+        f"%no_lane = arith.constant dense<false> : vector<{lanes}xi1>",
+        # What changes no number, not even a zero's sign.
+        f"%no_bias = arith.constant dense<-0.0> : {vector}",
     )
     for half in halves:
         emit(
             f"%bias{half}_at = llvm.getelementptr %bias[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
-            masked_load(f"%bias{half}", f"%bias{half}_at", f"%m{half}", lanes),
+            f"%of_bias{half} = arith.select %has_bias, %m{half}, %no_lane : vector<{lanes}xi1>",
+            masked_load(f"%bias{half}", f"%bias{half}_at", f"%of_bias{half}", lanes, off="%no_bias"),
         )
     added = [f"%added{row}_{half}" for row, half in cells]
     for (_, half), value, name in zip(cells, sums, added, strict=True):
@@ -112,11 +114,27 @@ def finished(
             f"{name} = arith.addf {value}, %other{row}_{half} : {vector}",
         )
     emit(f"scf.yield {', '.join(joined)} : {kinds}", "} else {", f"scf.yield {', '.join(added)} : {kinds}", "}")
-    bounded = [f"%bounded{i}" for i in range(len(sums))]
-    for i, name in enumerate(bounded):
+    every = [f"%all#{i}" for i in range(len(sums))]
+    emit(
+        *header_word("%is_bounded", "%finish", IS_BOUNDED),
+        "%bounds = arith.cmpi ne, %is_bounded, %none : i64",
+        f"%bounded:{len(sums)} = scf.if %bounds -> ({kinds}) {{",
+    )
+    for name, number in (("least", LEAST), ("most", MOST)):
         emit(
-            f"%small{i} = arith.cmpf ogt, %least, %all#{i} : {vector}",
-            f"{name} = arith.select %small{i}, %least, %all#{i} : vector<{lanes}xi1>, {vector}",
+            f"%{name}_at = llvm.getelementptr %finish[{number}] : (!llvm.ptr) -> !llvm.ptr, i64",
+            f"%{name}_number = llvm.load %{name}_at : !llvm.ptr -> f32",
+            f"%{name} = vector.broadcast %{name}_number : f32 to {vector}",
         )
-    emit(f"scf.yield {', '.join(bounded)} : {kinds}", "} else {", f"scf.yield {', '.join(sums)} : {kinds}", "}")
+    bounded = [f"%inside{i}" for i in range(len(sums))]
+    for i, (value, name) in enumerate(zip(every, bounded, strict=True)):
+        emit(
+            f"%small{i} = arith.cmpf ogt, %least, {value} : {vector}",
+            f"%from{i} = arith.select %small{i}, %least, {value} : vector<{lanes}xi1>, {vector}",
+            f"%large{i} = arith.cmpf ogt, %from{i}, %most : {vector}",
+            f"{name} = arith.select %large{i}, %most, %from{i} : vector<{lanes}xi1>, {vector}",
+        )
+    emit(f"scf.yield {', '.join(bounded)} : {kinds}", "} else {", f"scf.yield {', '.join(every)} : {kinds}", "}")
+    after = [f"%bounded#{i}" for i in range(len(sums))]
+    emit(f"scf.yield {', '.join(after)} : {kinds}", "} else {", f"scf.yield {', '.join(sums)} : {kinds}", "}")
     return [f"%done#{i}" for i in range(len(sums))]

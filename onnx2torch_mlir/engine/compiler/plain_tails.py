@@ -1,14 +1,14 @@
-"""Tails that tiles do themselves: to sums in registers a number is added for each column, perhaps the element of another array
-like the result, and what is smaller than a bound becomes the bound.
+"""Tails that tiles do themselves: to sums in registers a number is added for each column, or the element of another array like
+the result, or both, and what is beyond a bound becomes the bound.
 
-So go the bias of a layer, a branch that joins, and ReLU. Sums go to the tail's own result, and no function is called: to hand
-them on through memory takes as long as four steps of a tile. What the text of tiles does about it is in plain_tail_text.py.
+So go the bias of a layer, a branch that joins, ReLU and Clip. Sums go to the tail's own result, and no function is called: to
+hand them on through memory takes as long as four steps of a tile. What the text of tiles does is in plain_tail_text.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -19,22 +19,26 @@ from onnx2torch_mlir.engine.compiler.argument_words import stored
 from onnx2torch_mlir.engine.compiler.contraction_tails import Follower, spread_of
 from onnx2torch_mlir.engine.compiler.flatten import value_of
 from onnx2torch_mlir.engine.compiler.nest_sizes import address
-from onnx2torch_mlir.engine.compiler.plain_tail_text import BIAS, BOUND, JUMP, LINE, OTHER, STEP
+from onnx2torch_mlir.engine.compiler.plain_tail_text import BIAS, IS_BOUNDED, JUMP, LEAST, LINE, MOST, OTHER, STEP
 from onnx2torch_mlir.engine.compiler.walks import constant_of, is_memref, made_by, pointer, root_of, word
 
 _BYTES = 4
 _OGT = 2
 """The predicate of ``arith.cmpf`` by which a bound takes the place of what is smaller, and NaN stays."""
 
+Bounds = tuple[float, float]
+"""What takes the place of smaller numbers, and of larger ones: infinities, where nothing does."""
+_NO_BOUNDS = (-math.inf, math.inf)
+
 
 @dataclass(frozen=True)
 class Plain:
-    """A plain tail: its result, what it adds, its bound, and how its rows lie."""
+    """A plain tail: its result, what it adds, its bounds, and how its rows lie."""
 
     out: ir.Value
-    bias: ir.Value
+    bias: ir.Value | None
     other: ir.Value | None
-    bound: float
+    bounds: Bounds
     lines: tuple[int, int, int]
     """Rows of a line, and elements from row to row, and from the last of a line to the next; or zeros."""
 
@@ -49,24 +53,21 @@ def plain(tail: Follower, batches: int) -> Plain | None:
     if lines is None or (batches and kind == "spread") or sorted(kinds) not in _kinds_with(kind):
         return None
     block = nest.regions[0].blocks[0]
-    roles = {role: position for position, role in enumerate(kinds)}
-    other = roles.get(kind)
-    if other is not None and (values[other].type != out.type or root_of(values[other]) == root_of(out)):
+    given = dict(zip(kinds, block.arguments, strict=False))
+    operands = dict(zip(kinds, values, strict=False))
+    bias, other = operands.get("column"), operands.get(kind)
+    if other is not None and (other.type != out.type or root_of(other) == root_of(out)):
         return None
-    given = list(block.arguments)
-    terms = [given[roles[role]] for role in ("sums", "column")]
-    value, bound = _bound(list(block.operations)[-1].operation.operands[0])
-    if other is not None:
-        value = _added(value, given[other])
-    made = None if value is None else made_by(value, "arith.addf")
-    if made is None or not _are(list(made.operands), terms):
-        return None
-    return Plain(out, values[roles["column"]], None if other is None else values[other], bound, lines)
+    value, bounds = _bounded(list(block.operations)[-1].operation.operands[0])
+    for role in (kind, "column"):
+        if role in given and value is not None:
+            value = _added(value, given[role])
+    return Plain(out, bias, other, bounds, lines) if value is not None and value == given["sums"] else None
 
 
 def _kinds_with(kind: str) -> list[list[str]]:
     """What operands there may be beside a result of this kind."""
-    return [sorted(["sums", "column"]), sorted(["sums", "column", kind])]
+    return [sorted(kinds) for kinds in (["sums"], ["sums", "column"], ["sums", kind], ["sums", "column", kind])]
 
 
 def _lines(out: ir.Value) -> tuple[int, int, int] | None:
@@ -83,17 +84,34 @@ def _lines(out: ir.Value) -> tuple[int, int, int] | None:
     return None if count is None else (count, step, line_step - (count - 1) * step)
 
 
-def _bound(value: ir.Value) -> tuple[ir.Value, float]:
-    """The value, and what takes its place where it is smaller: minus infinity, if nothing does."""
-    chosen = made_by(value, "arith.select")
-    compared = None if chosen is None else made_by(chosen.operands[0], "arith.cmpf")
-    if chosen is None or compared is None or ir.IntegerAttr(compared.attributes["predicate"]).value != _OGT:
-        return value, -math.inf
-    _, bound, inner = chosen.operands
+def _bounded(value: ir.Value) -> tuple[ir.Value | None, Bounds]:
+    """The value before bounds take its place; None where the lower one would be above the upper one."""
+    least, most = _NO_BOUNDS
+    while (found := _bound(value)) is not None:
+        value, number, is_least = found
+        if (least if is_least else most) not in _NO_BOUNDS:
+            return None, (least, most)
+        least, most = (number, most) if is_least else (least, number)
+    return (value if least <= most else None), (least, most)
+
+
+def _bound(value: ir.Value) -> tuple[ir.Value, float, bool] | None:
+    """The value before one bound takes its place, the bound, and whether that of what is smaller."""
+    extreme = made_by(value, "arith.maximumf", "arith.minimumf")
+    if extreme is not None:
+        first, second = extreme.operands
+        inner, bound = (second, first) if constant_of(first) is not None else (first, second)
+        is_least = extreme.name == "arith.maximumf"
+    else:
+        chosen = made_by(value, "arith.select")
+        compared = None if chosen is None else made_by(chosen.operands[0], "arith.cmpf")
+        if chosen is None or compared is None or ir.IntegerAttr(compared.attributes["predicate"]).value != _OGT:
+            return None
+        (_, bound, inner), is_least = chosen.operands, True
+        if list(compared.operands) != [bound, inner]:
+            return None
     number = constant_of(bound)
-    if number is None or list(compared.operands) != [bound, inner]:
-        return value, -math.inf
-    return inner, float(number)
+    return None if number is None or math.isnan(number) else (inner, float(number), is_least)
 
 
 def _added(value: ir.Value, term: ir.Value) -> ir.Value | None:
@@ -104,12 +122,6 @@ def _added(value: ir.Value, term: ir.Value) -> ir.Value | None:
     return rest[0] if len(operands) == 2 and len(rest) == 1 else None
 
 
-def _are(values: Sequence[ir.Value], terms: Sequence[ir.Value]) -> bool:
-    """Whether the values are the two terms, in any order."""
-    first, second = values
-    return (first == terms[0] and second == terms[1]) or (first == terms[1] and second == terms[0])
-
-
 @contextmanager
 def handed_on(tail: Plain) -> Iterator[list[ir.Value]]:
     """What the driver's call, in the block, hands on instead of a tail (`tail_text.ARGUMENTS`): words without a function."""
@@ -118,10 +130,12 @@ def handed_on(tail: Plain) -> Iterator[list[ir.Value]]:
     far = value_of(0)
     if tail.other is not None:
         far = arith.SubIOp(*(llvm.PtrToIntOp(word(), place).result for place in (address(tail.other), out))).result
-    bound = arith.ConstantOp(ir.F32Type.get(), tail.bound).result
+    least, most = (arith.ConstantOp(ir.F32Type.get(), bound).result for bound in tail.bounds)
     line, step, jump = tail.lines
     stack = llvm.StackSaveOp(pointer()).result
-    known = {BIAS: address(tail.bias), BOUND: bound, OTHER: far}
-    known |= {LINE: value_of(line), STEP: value_of(step * _BYTES), JUMP: value_of(jump * _BYTES)}
+    bias = nothing if tail.bias is None else address(tail.bias)
+    known = {BIAS: bias, IS_BOUNDED: value_of(int(tail.bounds != _NO_BOUNDS)), LEAST: least, MOST: most}
+    known |= {OTHER: far, LINE: value_of(line)}
+    known |= {STEP: value_of(step * _BYTES), JUMP: value_of(jump * _BYTES)}
     yield [nothing, nothing, stored([known[number] for number in sorted(known)])]
     llvm.StackRestoreOp(stack)
