@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, constants, header_word, masked_load
 
 BIAS, IS_BOUNDED, LEAST, MOST, OTHER, LINE, STEP, JUMP = range(8)
-"""The words: where the numbers for the columns are, or null; whether there are bounds, and both; how many bytes behind its place
-in the result another array's element is, 0 where there is none; how many rows are in a line, 0 where they are as the driver's
-words say; and how many bytes are from row to row, and from the last of a line to the next."""
+"""The words: where the numbers for the columns are, or null; whether there are bounds, and both; how many bytes behind its
+place in the result another array's element is, 0 where there is none; how many rows are in a line, 0 where they are as the
+driver's words say; and how many bytes are from row to row, and from the last of a line to the next."""
 
 
 def put_rows(table: str, first: str, count: str, words: str) -> list[str]:
