@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from onnx import parser
 
+import onnx2torch_mlir as o2m
 from tests.engine import programs
 from tests.engine.programs import M, N
 
@@ -322,3 +324,24 @@ def test_an_expansion_moves_before_the_nest(x, second):
     outputs = [(f32, (N, 1, M))]
     assert nests(body, outputs) == 1
     assert np.array_equal(result(body, x, outputs)[0], -(x * (x if second == SAME else x[:1]))[:, None])
+
+
+@pytest.mark.parametrize("axes", ["0", "0, 1", "0, 2", "0, 3", "0, 1, 2"])
+@pytest.mark.parametrize("count", ["2", "n"])
+def test_what_is_expanded_is_added_up_as_often(axes, count):
+    """The loop along which nothing moves but the expansion has its length from there, so that this stays."""
+    text = (
+        '<ir_version: 9, opset_import: ["": 21]> g (float[1, 6, 7, 16] x, int64[4] s) => (float y) {\n'
+        f" a = Constant<value_ints = [{axes}]>()\n n = Neg(x)\n b = Expand(n, s)\n"
+        " r = ReduceL2<keepdims = 1>(b, a)\n y = Abs(r) }"
+    )
+    if count == "2":
+        text = text.replace(", int64[4] s)", ")").replace(" b = ", " s = Constant<value_ints = [2, 6, 7, 16]>()\n b = ")
+    model = parser.parse_model(text)
+    feeds = {"x": np.random.default_rng(0).standard_normal((1, 6, 7, 16)).astype("f")}
+    if count == "n":
+        feeds["s"] = np.array([3, 6, 7, 16])
+    expanded = np.broadcast_to(feeds["x"], (2 if count == "2" else 3, 6, 7, 16))
+    expected = np.sqrt((expanded**2).sum(axis=tuple(int(axis) for axis in axes.split(", ")), keepdims=True))
+    found = o2m.convert(model).compile(threads=1).run(feeds)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

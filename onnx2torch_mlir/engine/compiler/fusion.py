@@ -111,13 +111,18 @@ def _read_before(consumer: ir.Operation, position: int) -> bool:
         return False
     maps = indexing_maps(consumer)
     maps[position] = _composed(indexing_maps(producer), maps[position])[0]
-    named = {e.position for map_ in maps for e in map_.results if isinstance(e, ir.AffineDimExpr)}
-    if named != set(range(maps[0].n_dims)):
+    if not _name_all_loops(maps):
         return False
     if _sums_along_rows(consumer, position) and not _is_summed(consumer, maps[position]):
         return False
     _read_instead(consumer, position, producer, maps)
     return True
+
+
+def _name_all_loops(maps: list[ir.AffineMap]) -> bool:
+    """Whether each loop is an index of some operand: how often it turns is not known of any other."""
+    named = {e.position for map_ in maps for e in map_.results if isinstance(e, ir.AffineDimExpr)}
+    return named == set(range(maps[0].n_dims))
 
 
 def _sums_along_rows(consumer: ir.Operation, position: int) -> bool:
@@ -201,6 +206,8 @@ def _fits(producer: ir.Operation, consumer: ir.Operation) -> bool:
     reads = {str(indexing_maps(consumer)[use.operand_number]) for use in uses}
     if len(reads) != 1 or not _is_permutation(indexing_maps(consumer)[uses[0].operand_number]):
         return False
+    if not _name_all_loops(_maps_of_both(producer, consumer)[1]):
+        return False
     size = sum(len(list(op.regions[0].blocks[0].operations)) for op in (producer, consumer))
     return size <= _MOST_OPERATIONS and _input_count(producer) + inputs <= _MOST_INPUTS
 
@@ -238,14 +245,21 @@ def _reduces_rows(generic: ir.Operation) -> bool:
     return not iterators(generic)[last.position] and written.results[len(written.results) - 1] == last
 
 
+def _maps_of_both(producer: ir.Operation, consumer: ir.Operation) -> tuple[list[int], list[ir.AffineMap], ir.AffineMap]:
+    """Which inputs the consumer keeps when it takes the producer in; the maps of these, of the producer's, and of what is
+    written; and by which it reads the producer's result."""
+    inner_inputs, outer_inputs = _input_count(producer), _input_count(consumer)
+    maps = indexing_maps(consumer)
+    kept = [position for position in range(outer_inputs) if consumer.operands[position] != producer.results[0]]
+    read = maps[next(position for position in range(outer_inputs) if position not in kept)]
+    moved = _composed(indexing_maps(producer), read)[:inner_inputs]
+    return kept, [*(maps[position] for position in kept), *moved, *maps[outer_inputs:]], read
+
+
 def _fused(producer: ir.Operation, consumer: ir.Operation) -> ir.Operation:
     taken = producer.results[0]
     inner_inputs, outer_inputs = _input_count(producer), _input_count(consumer)
-    inner_maps, outer_maps = indexing_maps(producer), indexing_maps(consumer)
-    kept = [position for position in range(outer_inputs) if consumer.operands[position] != taken]
-    read = outer_maps[next(position for position in range(outer_inputs) if position not in kept)]
-    moved = _composed(inner_maps, read)[:inner_inputs]
-    maps = [*(outer_maps[position] for position in kept), *moved, *outer_maps[outer_inputs:]]
+    kept, maps, read = _maps_of_both(producer, consumer)
     inputs = [consumer.operands[position] for position in kept] + list(producer.operands)[:inner_inputs]
     outputs = list(consumer.operands)[outer_inputs:]
     with ir.InsertionPoint(consumer), ir.Location.fused([producer.location, consumer.location]):
@@ -263,7 +277,7 @@ def _fused(producer: ir.Operation, consumer: ir.Operation) -> ir.Operation:
         block = fused.regions[0].blocks.append(*[source.type for source in sources])
         mapping: dict[ir.Value, ir.Value] = dict(zip(sources, block.arguments, strict=True))
         with ir.InsertionPoint(block):
-            value = _copy_body(inner, mapping, _places(inner_maps, read))[0]
+            value = _copy_body(inner, mapping, _places(indexing_maps(producer), read))[0]
             for position in range(outer_inputs):
                 if position not in kept:
                     mapping[outer.arguments[position]] = value
