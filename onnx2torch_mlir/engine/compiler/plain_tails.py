@@ -73,7 +73,7 @@ def _kinds_with(kind: str) -> list[list[str]]:
 def _lines(out: ir.Value) -> tuple[int, int, int] | None:
     """How the rows of a strided array lie (`Plain.lines`), where that is known, and they are in lines at most."""
     groups = spread_of(out) or []
-    if not 0 < len(groups) <= 2 or any(group.step is None for group in groups):
+    if not 0 < len(groups) <= 2:
         return None
     first, last = groups[0], groups[-1]
     count, step, line_step = first.count, first.step, last.step

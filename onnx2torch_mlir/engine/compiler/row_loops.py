@@ -109,9 +109,7 @@ class Loops:
         assert isinstance(columns, int)
         far = lanes * vectors_at_once(self._unit)
         parts = [(index(first), Vectors.covering(lanes, min(far, columns - first))) for first in range(0, columns, far)]
-        begun = [
-            [self._load(*each, [*here, self._zero, first], vectors) for each in added] for first, vectors in parts
-        ]
+        begun = [[self._load(*each, [*here, self._zero, first], vectors) for each in added] for first, vectors in parts]
         made = scf.ForOp(self._zero, self._lengths[one.lengths[-2]], self._one, _flat(begun))
         with ir.InsertionPoint(made.body):
             after = []
@@ -131,7 +129,7 @@ class Loops:
         for attributes in marked:
             attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<nnan, nsz>")
         # Not a position of these loops is read here: what they add up to does not depend on it.
-        first = [*here, *([self._zero] * (len(one.lengths) - self._summed_from(one)))]
+        first = [*here, *([self._zero] * (self._dims + len(one.lengths) - len(here)))]
         initial = [[self._load(each.step, place, first, One())[0] for place in each.places] for each in sums]
         write = self._by_vectors if self._is_by_lanes(one, sums) else self._by_elements
         for each, numbers in zip(sums, write(one, here, sums, initial), strict=True):
