@@ -94,7 +94,7 @@ def turning(nest: Nest, equal: Equal) -> list[int]:
 def row_loops(nest: Nest, rows: list[Length], equal: Equal) -> list[int] | None:
     """The outer parallel loops that run over ``rows`` of these lengths, whatever loops of one turn lie between them.
 
-    None if others come first. Where all there is is one row, that is the first loop.
+    None if others come first. Where all there is is one row, that is the first loop, and where there are none, no loop is.
     """
     found = [0] if rows == [1] and nest.lengths else turning(nest, equal)[: len(rows)]
     lengths = [equal.find(nest.lengths[dim]) for dim in found]
@@ -104,6 +104,8 @@ def row_loops(nest: Nest, rows: list[Length], equal: Equal) -> list[int] | None:
 def row_axes(root: ir.Value, rows: list[Length], equal: Equal) -> int:
     """How many of a buffer's axes, from the first on, tell its rows."""
     rank = ir.MemRefType(root.type).rank
+    if not rows:
+        return 0
     axes = [axis for axis in range(rank) if rows == [1] or equal.find(size_of(root, axis)) != 1]
     return axes[len(rows) - 1] + 1 if len(axes) >= len(rows) else rank
 

@@ -7,6 +7,7 @@ import math
 from torch_mlir import ir
 from torch_mlir.dialects import memref
 
+from onnx2torch_mlir.engine.compiler import merged_loops
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted, index, size_of
 from onnx2torch_mlir.engine.compiler.kernels import relax_sums
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place, row_axes
@@ -35,11 +36,11 @@ def write(rows: list[Length], nests: list[Nest], equal: Equal, repeated: Repeate
 
 
 def _written(writer: Writer) -> ir.Operation:
-    loop = parallel(writer.bounds)
+    loop = parallel(writer.bounds or [index(1)])
     body = loop.regions[0].blocks[0]
     with ir.InsertionPoint.at_block_terminator(body):
         writer.enter()
-        writer.row(list(body.arguments))
+        writer.row(list(body.arguments)[: len(writer.bounds)])
     writer.free()
     return loop
 
@@ -77,7 +78,7 @@ class Writer:
     """Emits what ``nests`` do with a row; made at the insertion point before the loop over ``rows``.
 
     Of ``private`` buffers each thread holds one row, for as long as it is at it; with ``in_results`` where a result's row will
-    be, if it is the last that is needed for it.
+    be, if it is the last that is needed for it. Then loops that go along memory as one are one.
     """
 
     def __init__(
@@ -86,6 +87,8 @@ class Writer:
         for nest in nests:
             relax_sums(nest.operation)
         self.passes = passes_of(rows, nests, equal)
+        for one in self.passes if in_results else ():
+            merged_loops.merge(one)
         self.held: dict[ir.Value, tuple[ir.Value, list[ir.Value]]] = {}
         """Buffers whose rows are somewhere else: the array that holds them, and the first indices of the row at hand."""
         self._rows, self._equal = rows, equal
@@ -99,6 +102,7 @@ class Writer:
         # What stands for a class of lengths may only be made after the group.
         own = {equal.find(length): length for nest in nests for length in nest.lengths}
         self._lengths = {length: emitted(length if isinstance(length, int) else own[length]) for length in own}
+        self._lengths |= {one.lengths[-1]: merged_loops.length(one, self._lengths) for one in self.passes if one.lengths}
         alone = sum(len(one.lengths) > 0 for one in self.passes) == 1
         self._loops = Loops(len(rows), self._lengths, self._kept, self._where, alone=alone)
 
@@ -177,7 +181,7 @@ class Writer:
         last, first = before[-1][0], after[0][0]
         if first < last or first[0] != last[0]:
             return False
-        if sizes != self._sizes_inside(root) or [size for size in sizes if size != 1] != list(self.passes[last[0]].lengths):
+        if sizes != self._sizes_inside(root) or [size for size in sizes if size != 1] != list(self.passes[last[0]].before):
             return False
         there = [(step, place) for number, step, place in (*before, *after) if number[0] == last[0]]
         elements = {str(step.expressions(place.indices[self._axes(place.root) :])) for step, place in there if place.indices}
@@ -203,13 +207,16 @@ class Writer:
 
     def _where(self, step: Step, place: Place) -> Spot:
         if place.root is not None and place.indices is not None and (place.root in self.held or place.root in self._scratch):
-            inside = step.expressions(place.indices[self._axes(place.root) :])
+            inside = place.indices[self._axes(place.root) :]
             if place.root in self.held:
                 array, first = self.held[place.root]
-                return Spot(array, first, inside)
-            scratch = self._scratch[place.root]
-            return Spot(scratch, self._own if scratch in self._allocated else [], inside)
-        return Spot(place.value, [], step.expressions(place.results))
+            else:
+                array = self._scratch[place.root]
+                first = self._own if array in self._allocated else []
+            flat, rest = merged_loops.as_one(step, array, inside)
+            return Spot(flat, first, rest)
+        flat, rest = merged_loops.as_one(step, place.value, place.results)
+        return Spot(flat, [], rest)
 
 
 def _touches(one: Pass, root: ir.Value) -> bool:

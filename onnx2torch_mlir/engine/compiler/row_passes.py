@@ -11,20 +11,26 @@ from onnx2torch_mlir.engine.compiler.extents import Equal, Length
 from onnx2torch_mlir.engine.compiler.loop_order import substitute
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place, row_loops, turning
 
+MERGED = "merged"
+"""What begins the `Length` that is the product of those that follow."""
+
 Element = tuple[Any, tuple[str, ...]]
 """A buffer and the indices of an element in the loops of the pass, as text."""
 
 
 @dataclass
 class Step:
-    """One nest in a pass: its loops over rows, and those of more than one turn inside the row, from the outside in."""
+    """One nest in a pass: its loops over rows, and those of more than one turn inside the row, from the outside in; of these
+    the ones ``along`` the innermost are one with it (merged_loops.py)."""
 
     nest: Nest
     rows: list[int]
     inside: list[int]
+    along: list[int] = field(default_factory=list)
 
     def expressions(self, indices: tuple[ir.AffineExpr, ...]) -> tuple[ir.AffineExpr, ...]:
-        """Indices over the loops of the pass: rows first, then the loops inside; loops of one turn are at 0."""
+        """Indices over the loops of the pass: rows first, then the loops inside; loops of one turn, or along the innermost one,
+        are at 0."""
         names: list[ir.AffineExpr] = [ir.AffineConstantExpr.get(0)] * len(self.nest.reductions)
         for position, dim in enumerate([*self.rows, *self.inside]):
             names[dim] = ir.AffineDimExpr.get(position)
@@ -48,10 +54,14 @@ class Step:
 
 @dataclass
 class Pass:
-    """Steps in the same loops over a row."""
+    """Steps in the same loops over a row, of these ``lengths``; of those that it had ``before`` some may be merged."""
 
     lengths: tuple[Length, ...]
     steps: list[Step] = field(default_factory=list)
+    before: tuple[Length, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.before = self.lengths
 
 
 def passes_of(rows: list[Length], nests: list[Nest], equal: Equal) -> list[Pass]:

@@ -22,10 +22,16 @@ from onnx2torch_mlir.hints import ANY_OF_NAN, FIRST_OF_EQUAL
 Numbers: TypeAlias = list[ir.Value]
 """What belongs together of a row or a part of it: a sum; or an extreme and its position. As numbers, or as vectors of parts."""
 
-_IDENTITIES = {"arith.addf": -0.0, "arith.addi": 0, "arith.maximumf": -math.inf, "arith.minimumf": math.inf}
+_IDENTITIES = {
+    "arith.addf": -0.0, "arith.addi": 0, "arith.mulf": 1.0, "arith.muli": 1,
+    "arith.maximumf": -math.inf, "arith.minimumf": math.inf,
+}
 """What changes no number, for each operation that may take its terms in any order."""
 
 _LARGER_OR_SMALLER = ("arith.maxsi", "arith.maxui", "arith.minsi", "arith.minui")
+
+_OF_ANY_REPEATED = (*_LARGER_OR_SMALLER, "arith.andi", "arith.ori")
+"""What gives the same if a term comes several times: each part may begin with what comes before all."""
 
 
 class Combining(Protocol):
@@ -46,6 +52,8 @@ class Operation:
 
     def begin(self, initial: Numbers) -> Numbers:
         """See `Combining`."""
+        if self.operation.name in _OF_ANY_REPEATED:
+            return initial
         return [constant(_IDENTITIES[self.operation.name], self.operation.results[0].type).value]
 
     def joined(self, one: Numbers, other: Numbers) -> Numbers:
@@ -110,7 +118,7 @@ def sums_of(step: Step) -> list[Sum]:
     if first is not None:
         return [Sum(step, tuple(written), first)]
     found = accumulations(step.nest.operation)
-    free = bool(found) and all(operation.name in _IDENTITIES for operation in found)
+    free = bool(found) and all(operation.name in (*_IDENTITIES, *_OF_ANY_REPEATED) for operation in found)
     combining = [Operation(operation) for operation in found] if free else [None] * len(written)
     return [Sum(step, (place,), each) for place, each in zip(written, combining, strict=True)]
 

@@ -37,7 +37,8 @@ class Group:
     """Nests over the same ``rows``, one after the other in a block."""
 
     rows: list[Length]
-    """How many there are along each of their dims; dims of one place do not count, unless there is but one row."""
+    """How many there are along each of their dims; dims of one place do not count, unless there is but one row. None where
+    everything is reduced."""
     nests: list[Nest] = field(default_factory=list)
     _buffers: set[ir.Value] = field(default_factory=set)
     _written: set[ir.Value] = field(default_factory=set)
@@ -106,9 +107,10 @@ def _fuse_run(run: list[ir.Operation], repeated: RepeatedCode) -> list[ir.Operat
 def _group_from(nests: list[Nest | None], start: int, equal: Equal) -> Group | None:
     """The longest group that begins with nest ``start``, if it is worth it."""
     seed = next((n for n in nests[start:] if n is None or any(n.reductions)), None)
-    if seed is None or seed.parallel == 0:
+    if seed is None:
         return None
-    group = Group([equal.find(seed.lengths[dim]) for dim in turning(seed, equal) if dim < seed.parallel] or [1])
+    rows = [equal.find(seed.lengths[dim]) for dim in turning(seed, equal) if dim < seed.parallel]
+    group = Group(rows or [1] * min(seed.parallel, 1))
     for nest in nests[start:]:
         if nest is None or not fits(nest, group, equal) or not group.join(nest, equal):
             break
@@ -130,6 +132,9 @@ def is_long(group: Group, equal: Equal) -> bool:
 def fits(nest: Nest, group: Group, equal: Equal) -> bool:
     """Whether the nest's outer loops are those of the group, and what is inside runs along memory."""
     if row_loops(nest, group.rows, equal) is None or len(nest.operation.results):
+        return False
+    # What is done with each element would be left to one thread.
+    if not group.rows and not all(nest.reductions[dim] for dim in turning(nest, equal)):
         return False
     plain = all(
         isinstance(result, ir.AffineDimExpr | ir.AffineConstantExpr) for place in nest.buffers for result in place.results
