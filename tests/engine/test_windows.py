@@ -105,7 +105,7 @@ def test_windows(sizes, kernel, steps, apart, dtype, kind, dynamic, disabled, mo
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("channels", [5, 16, 19, 100, 512])
+@pytest.mark.parametrize("channels", [1, 5, 8, 16, 17, 19, 32, 67, 100, 131, 257, 300, 511, 512])
 @pytest.mark.parametrize("kind", ["sum", "max"])
 def test_whole_rows_summed_up(channels, kind):
     shape, result = (N, M, channels), (N, channels)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, length_of, origin
+from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import is_memref
 from onnx2torch_mlir.engine.compiler.window_channels import Channels, channels_of, line_of
 from onnx2torch_mlir.engine.compiler.window_code import code_of
@@ -114,10 +115,11 @@ def match(generic: ir.Operation) -> Found | None:
     places = min(known, key=lambda dim: abs(steps[dim] or 0)) if known else next(reversed(steps), None)
     of_taps = weight is not None and any(operands[1].moves(dim) for dim in taps)
     if not of_taps and not any(len(_moving(e, loops)) > 1 for e in x.map.results):
-        # Whole rows are summed up, which share nothing: side by side lie vectors of channels, as many as there are few of.
+        # Whole rows are summed up, which share nothing: side by side lie vectors of channels, as many as there are few of, or
+        # the rows of several results, if one vector is all.
         if (lengths[channels.loop] or _MANY_CHANNELS) >= _MANY_CHANNELS:
             return None
-        if weight is None:
+        if weight is None and (lengths[channels.loop] or 0) > of_host().lanes:
             places = None
     outer = [dim for dim in others if dim != places]
     found = Found(generic, operands, lengths, weight, outer, places, channels, taps, body, scalars, along_lines)

@@ -45,7 +45,9 @@ class Tail:
 class Window:
     """A function: what is done along taps, how many loops there are around a tile, and ``bytes`` of an element of the result.
 
-    With ``start``, every running value begins as one number, else as what the result holds.
+    With ``start``, every running value begins as one number, else as what the result holds. With ``spread``, places are vectors of
+    the same channels, at most so many in a tile, and the last one begins so far before its place that it ends with them: what
+    it shares with the one before is computed twice, and the same.
     """
 
     taps: Taps
@@ -53,6 +55,7 @@ class Window:
     bytes: int
     start: bool
     tail: Tail | None = None
+    spread: int = 0
 
     @property
     def body(self) -> Body:
@@ -75,7 +78,10 @@ class Window:
         """The names of the i64 arguments, which come last; of a loop around a tile its count and how it moves each pointer."""
         steps = ["n", *(name[1:] for name in self.moved)]
         outer = [f"o{step}{i}" for i in range(self.outer) for step in steps]
-        return [*outer, "tn", "tx", "to", "cn", *self._tap_sizes()]
+        return [*outer, "tn", "tx", "to", *(["all"] if self.spread else []), "cn", *self._tap_sizes()]
+
+    def _tile_sizes(self) -> list[str]:
+        return ["tx", "to", *(["left"] if self.spread else []), "cn", *self._tap_sizes()]
 
     def _tap_sizes(self) -> list[str]:
         return [f"{letter}{i}" for i in range(self.taps.loops) for letter in ("kn", "kx")]
@@ -119,7 +125,7 @@ class Window:
             f"func.func private @{part}({declared(given)}, {threads.RANGE}) {{",
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
-            f"%most = arith.constant {MOST_PLACES} : i64",
+            f"%most = arith.constant {self.spread or MOST_PLACES} : i64",
             "%some = arith.maxsi %tn, %one : i64",
             "%tiles = arith.ceildivsi %some, %most : i64",
             "%even = arith.ceildivsi %some, %tiles : i64",
@@ -136,12 +142,13 @@ class Window:
             "scf.for %t = %none to %tn step %even : i64 {",
             *_moved("xt", here["%x"], "%t", "%tx"),
             *_moved("ot", here["%o"], "%t", "%to"),
+            *self._channels_left(),
             "%rest = arith.subi %tn, %t : i64",
             "%places = arith.minsi %rest, %even : i64",
             "%which = arith.index_cast %places : i64 to index",
             "scf.index_switch %which",
         ]
-        inner = self._given(["%x", "%w", "%o", "%base"], ["tx", "to", "cn", *self._tap_sizes()])
+        inner = self._given(["%x", "%w", "%o", "%base"], self._tile_sizes())
         here |= {"%x": "%xt", "%o": "%ot", "%base": "%o"}
         values, types = (", ".join(part) for part in zip(*((here.get(n, n), kind) for n, kind in inner), strict=True))
         for count in sorted(variants):
@@ -149,8 +156,18 @@ class Window:
             lines += [f"{head} {{", f"func.call @{name}_{count}({values}) : ({types}) -> ()", "scf.yield", "}"]
         return "\n".join([*lines, "}", "}", "return", "}"])
 
+    def _channels_left(self) -> list[str]:
+        """``%left``: how many channels there are from place ``%t`` on."""
+        if not self.spread:
+            return []
+        return [
+            f"%lanes = arith.constant {self.lanes} : i64",
+            "%before = arith.muli %t, %lanes : i64",
+            "%left = arith.subi %all, %before : i64",
+        ]
+
     def _tile(self, name: str, places: int, *, masked: bool) -> str:
-        given = self._given(["%x", "%w", "%o", "%base"], ["tx", "to", "cn", *self._tap_sizes()])
+        given = self._given(["%x", "%w", "%o", "%base"], self._tile_sizes())
         lanes, (read, weight) = self.lanes, self.taps.bytes
         sizes = (self.taps.apart * read, weight, self.bytes)
         lines = [
@@ -172,6 +189,13 @@ class Window:
             "%to_next_x = arith.addi %next_places, %last_row : i64",
             "%to_next_o = arith.muli %places, %to : i64",
         ]
+        if self.spread:
+            lines += [
+                f"%reach = arith.constant {places * lanes} : i64",
+                "%over = arith.subi %reach, %left : i64",
+                "%back = arith.maxsi %over, %none : i64",
+                *(f"%back_{letter} = arith.muli %back, %{letter}b : i64" for letter in "xo"),
+            ]
         if self.start:
             kind = self.body.type_of(self.body.running)
             lines.append(f"%start_v = vector.broadcast %start : {kind} to {self._vector(kind)}")
@@ -221,13 +245,11 @@ class Window:
             lines += [f"%{tag}cp = arith.divui {channel}, %lanes : i64", *_moved(f"{tag}w", "%w", f"%{tag}cp", "%panel0")]
         xs, starts = [], []
         for place in range(places):
-            number = f"%{tag}n{place}"
+            number, back = f"%{tag}n{place}", self.spread > 0 and place == places - 1
             lines += [
                 f"{number} = arith.constant {place} : i64",
-                f"%{tag}ax{place} = arith.muli {number}, %tx : i64",
-                f"%{tag}bx{place} = arith.addi %{tag}ax{place}, %{tag}cx : i64",
-                f"%{tag}x{place} = llvm.getelementptr %x[%{tag}bx{place}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-                *self._result_place(tag, f"{tag}o{place}", number),
+                *self._place("x", tag, f"{tag}x{place}", number, back=back),
+                *self._place("o", tag, f"{tag}o{place}", number, back=back),
             ]
             if not self.start:
                 lines += load(f"%s{tag}{place}", f"%{tag}o{place}", self.lanes, out, self.bytes, mask)
@@ -239,12 +261,13 @@ class Window:
         return [*lines, *inner, *self._finish(places, tag, channel, mask, ends)]
 
     @staticmethod
-    def _result_place(tag: str, name: str, number: str) -> list[str]:
-        return [
-            f"%{name}_a = arith.muli {number}, %to : i64",
-            f"%{name}_b = arith.addi %{name}_a, %{tag}co : i64",
-            f"%{name} = llvm.getelementptr %o[%{name}_b] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-        ]
+    def _place(array: str, tag: str, name: str, number: str, *, back: bool = False) -> list[str]:
+        """Where a vector of a place is in the input ("x") or the result ("o"); for a last one that moves ``back``."""
+        lines = [f"%{name}_a = arith.muli {number}, %t{array} : i64", f"%{name}_b = arith.addi %{name}_a, %{tag}c{array} : i64"]
+        if back:
+            lines.append(f"%{name}_c = arith.subi %{name}_b, %back_{array} : i64")
+        far = f"%{name}_c" if back else f"%{name}_b"
+        return [*lines, f"%{name} = llvm.getelementptr %{array}[{far}] : (!llvm.ptr, i64) -> !llvm.ptr, i8"]
 
     @staticmethod
     def _asked_of_next(tag: str, place: int) -> list[str]:
@@ -279,7 +302,7 @@ class Window:
             *lines,
             f"%{tag}all = arith.constant {places} : i64",
             f"scf.for %{tag}p = %none to %{tag}all step %one : i64 {{",
-            *self._result_place(tag, f"{tag}po", f"%{tag}p"),
+            *self._place("o", tag, f"{tag}po", f"%{tag}p"),
             *load(f"%{tag}ps", f"%{tag}po", self.lanes, out, self.bytes, mask),
             *self._after(tail, f"{tag}l", tag, f"%{tag}po", f"%{tag}ps", mask),
             "}",

@@ -119,8 +119,8 @@ def _call(found: Found, program: _Program) -> None:
     if found.weight is not None and packing is None:
         return
     fill = filled_before(generic)
-    spread = found.places is None and found.weight is None
-    after = _after(found, fill) if fill is not None and not spread else None
+    by_pieces = found.places is None and found.weight is None
+    after = _after(found, fill) if fill is not None and not by_pieces else None
     if after is not None:
         contraction_tails.prepare(after.found, generic)
     target = generic if after is None else after.found.nest
@@ -131,16 +131,18 @@ def _call(found: Found, program: _Program) -> None:
     group, single = found.channels.group, found.along_lines
     apart = found.operands[0].step(found.channels.loop) or 1 if single else 1
     taps = Taps(found.body, lanes, len(found.taps), (kinds[0], kinds[1]), found.line(), group, single, apart)
-    window = Window(taps, len(found.outer), kinds[2], fill is not None, tail)
-    uses = program.windows.setdefault(window, _Uses(f"o2m_window_{len(program.windows)}"))
     channels = found.channels.count
-    uses.masked = uses.masked or channels is None or channels % lanes != 0
+    # Registers hold as many vectors of sums as there is room for beside what is read.
+    spread = of_host().registers // 2 if by_pieces and fill is not None and channels is not None and channels > lanes else 0
+    window = Window(taps, len(found.outer), kinds[2], fill is not None, tail, spread)
+    uses = program.windows.setdefault(window, _Uses(f"o2m_window_{len(program.windows)}"))
+    uses.masked = uses.masked or channels is None or (channels % lanes != 0 and not spread)
     pieces: list[_Piece | None] = [None]
-    if spread:
+    if by_pieces:
         assert channels is not None
-        whole, rest = divmod(channels, lanes)
+        whole, rest = (-(-channels // lanes), 0) if spread else divmod(channels, lanes)
         pieces = [piece for piece in (_Piece(0, whole, lanes), _Piece(whole * lanes, 1, rest)) if piece.places * piece.channels]
-        uses.places.update(*(_variants(piece.places) for piece in pieces if piece is not None))
+        uses.places.update(*(_variants(piece.places, spread or MOST_PLACES) for piece in pieces if piece is not None))
     else:
         uses.places |= _variants(1 if found.places is None else found.lengths[found.places])
     with ir.InsertionPoint(generic), generic.location:
@@ -163,7 +165,7 @@ def _call(found: Found, program: _Program) -> None:
         for piece in pieces:
             if piece is not None:
                 given[0], given[2] = (bytes_on(start, piece.first * kind) for start, kind in ((x, kinds[0]), (o, kinds[2])))
-            words = _words(found, kinds[0], kinds[2], piece, around)
+            words = _words(found, kinds[0], kinds[2], piece, around, [channels] if spread and channels else [])
             func.CallOp([], ir.FlatSymbolRefAttr.get(uses.name), [program.weights.context, *given, *words])
     if fill is not None:
         fill.erase()
@@ -186,17 +188,19 @@ def _arrays(found: Found, out: ir.Value) -> list[ir.Value]:
     return [found.generic.operands[0], found.generic.operands[found.weight or 0], out]
 
 
-def _variants(places: int | None) -> set[int]:
-    """Of how many places there are tiles, if there are so many ``places`` side by side."""
+def _variants(places: int | None, most: int = MOST_PLACES) -> set[int]:
+    """Of how many places there are tiles, ``most`` at a time, if there are so many ``places`` side by side."""
     if places is None:
-        return set(range(1, MOST_PLACES + 1))
-    even = -(-places // max(1, -(-places // MOST_PLACES))) or 1
+        return set(range(1, most + 1))
+    even = -(-places // max(1, -(-places // most))) or 1
     return {even, places % even or even}
 
 
-def _words(found: Found, read: int, width: int, piece: _Piece | None, around: list[list[int]]) -> list[ir.Value]:
+def _words(
+    found: Found, read: int, width: int, piece: _Piece | None, around: list[list[int]], covered: list[int]
+) -> list[ir.Value]:
     """Counts and steps; ``read`` and ``width`` are the bytes of an element of what the function reads and writes; ``around``
-    says how many bytes the outer loops move what else they move."""
+    says how many bytes the outer loops move what else they move; ``covered``: all channels, where places are vectors of them."""
     sizes = Sizes(found)
     out = len(found.operands) - 1
     words: list[ir.Value] = []
@@ -209,6 +213,7 @@ def _words(found: Found, read: int, width: int, piece: _Piece | None, around: li
         words += [sizes.number(1), sizes.number(0), sizes.number(0)]
     else:
         words += [sizes.count(found.places), sizes.step(0, found.places), sizes.step(out, found.places, width)]
+    words += [sizes.number(count) for count in covered]
     known = found.channels.count if piece is None else piece.channels
     words.append(sizes.count(found.channels.loop) if known is None else sizes.number(known))
     for dim in found.taps:
