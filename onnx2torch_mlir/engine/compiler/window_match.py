@@ -117,13 +117,25 @@ def match(generic: ir.Operation) -> Found | None:
     if not of_taps and not any(len(_moving(e, loops)) > 1 for e in x.map.results):
         # Whole rows are summed up, which share nothing: side by side lie vectors of channels, as many as there are few of, or
         # the rows of several results, if one vector is all.
-        if (lengths[channels.loop] or _MANY_CHANNELS) >= _MANY_CHANNELS:
+        if _side_by_side(channels.loop, others, operands, lengths) >= _MANY_CHANNELS:
             return None
         if weight is None and (lengths[channels.loop] or 0) > of_host().lanes:
             places = None
     outer = [dim for dim in others if dim != places]
     found = Found(generic, operands, lengths, weight, outer, places, channels, taps, body, scalars, along_lines)
     return _along_lines(found) if along_lines else found
+
+
+def _side_by_side(loop: int, others: Sequence[int], operands: Sequence[Access], lengths: Sequence[int | None]) -> int:
+    """How many neighbours there are along a loop and ``others`` that continue it, in the input and the result; many, if that is
+    not known."""
+    count = lengths[loop]
+    while count is not None:
+        on = [dim for dim in others if all(operands[place].step(dim) == count for place in (0, -1))]
+        if not on or not count:
+            return count
+        count = None if lengths[on[0]] is None else count * (lengths[on[0]] or 0)
+    return _MANY_CHANNELS
 
 
 def _along_lines(found: Found) -> Found | None:
