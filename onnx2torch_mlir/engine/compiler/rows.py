@@ -15,8 +15,10 @@ from torch_mlir import ir
 from onnx2torch_mlir.engine.compiler import row_code
 from onnx2torch_mlir.engine.compiler.distinct_memory import distinct
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length
+from onnx2torch_mlir.engine.compiler.loop_order import accesses, extents, interchange, iterators
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place, is_dense_along, nest_of, row_axes, row_loops, turning, uses
 from onnx2torch_mlir.engine.compiler.repeated_code import RepeatedCode
+from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import functions, named, symbol
 
 _FEWEST = 8
@@ -91,6 +93,8 @@ def is_harmless(operation: ir.Operation) -> bool:
 
 def _fuse_run(run: list[ir.Operation], repeated: RepeatedCode) -> list[ir.Operation]:
     equal = Equal()
+    for generic in run:
+        _put_columns_inside(generic)
     nests = [nest_of(generic, equal) for generic in run]
     loops: list[ir.Operation] = []
     start = 0
@@ -102,6 +106,24 @@ def _fuse_run(run: list[ir.Operation], repeated: RepeatedCode) -> list[ir.Operat
         loops.append(row_code.write(group.rows, group.nests, equal, repeated))
         start += len(group.nests)
     return loops
+
+
+def _put_columns_inside(generic: ir.Operation) -> None:
+    """Let rows that are added up, each times a number (a single row times a matrix), be added up as vectors of their columns,
+    if registers hold these: the loop over columns becomes the innermost."""
+    reductions, operands, unit = iterators(generic), accesses(generic), of_host()
+    last = len(reductions) - 1
+    if not any(reductions) or not reductions[last] or all(access.step(last) in (0, 1) for access in operands):
+        return
+    lengths = extents(operands, len(reductions))
+    dense = [
+        dim
+        for dim, length in enumerate(lengths)
+        if not reductions[dim] and length is not None and operands[-1].step(dim) == 1 and length > 1
+        if all(access.step(dim) in (0, 1) for access in operands) and length <= unit.registers // 2 * unit.lanes
+    ]
+    if dense:
+        interchange(generic, [*(dim for dim in range(last + 1) if dim != dense[-1]), dense[-1]])
 
 
 def _group_from(nests: list[Nest | None], start: int, equal: Equal) -> Group | None:
@@ -148,9 +170,9 @@ def fits(nest: Nest, group: Group, equal: Equal) -> bool:
     inside = _inside(nest, group, equal)
     if inside and not is_dense_along(nest, inside[-1]):
         return False
-    everywhere = set(range(len(nest.lengths)))
+    everywhere = set(turning(nest, equal))
     return not any(nest.reductions) or any(
-        {result.position for result in place.results if isinstance(result, ir.AffineDimExpr)} == everywhere
+        {result.position for result in place.results if isinstance(result, ir.AffineDimExpr)} >= everywhere
         for place in nest.places
         if not place.written
     )
