@@ -10,7 +10,7 @@ from tests.one_node import reference
 
 pytest.importorskip("torch_mlir")
 
-from onnx2torch_mlir.engine.compiler import kernels, row_loops, task, vector_unit
+from onnx2torch_mlir.engine.compiler import kernels, row_loops, rows, task, vector_unit
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.engine import Engine
 from onnx2torch_mlir.engine.layout import Packing
@@ -48,12 +48,13 @@ def results(model, feeds, monkeypatch, unit=None):
     if unit is not None:
         monkeypatch.setattr(vector_unit, "of_host", lambda: unit)
         monkeypatch.setattr(row_loops, "of_host", lambda: unit)
+        monkeypatch.setattr(rows, "of_host", lambda: unit)
     texts = []
     outline = kernels.outline
     see = lambda module, loops: (texts.extend(loop.get_asm() for loop in loops), outline(module, loops))[1]  # noqa: E731
     monkeypatch.setattr(kernels, "outline", see)
     lowered = convert(read(model)).lowered
-    entry = task.build(lowered.bytecode, Options(inputs=1))
+    entry = task.build(lowered.bytecode, Options(inputs=len(lowered.inputs)))
     packings = [Packing(*fields) for fields in entry["packings"]]
     program = Engine(lowered, entry["object"], entry["messages"], packings, entry["derived"])
     by_vectors = [("vector.load" in text or "vector.maskedload" in text) for text in texts]

@@ -45,9 +45,9 @@ class Tail:
 class Window:
     """A function: what is done along taps, how many loops there are around a tile, and ``bytes`` of an element of the result.
 
-    With ``start``, every running value begins as one number, else as what the result holds. With ``spread``, places are vectors of
-    the same channels, at most so many in a tile, and the last one begins so far before its place that it ends with them: what
-    it shares with the one before is computed twice, and the same.
+    With ``start``, every running value begins as one number, else as what the result holds. With ``spread``, places are vectors
+    of the same channels, at most so many in a tile, and the last one begins so far before its place that it ends with them:
+    what it shares with the one before is computed twice, and the same.
     """
 
     taps: Taps
