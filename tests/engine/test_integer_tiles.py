@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from onnx2torch_mlir import engine
+from onnx2torch_mlir.engine.compiler import integer_driver
 from onnx2torch_mlir.engine.compiler.task import build
+from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.layout import Packing
 from onnx2torch_mlir.engine.options import Options
 from onnx2torch_mlir.engine.packed_weights import packed
@@ -141,6 +143,27 @@ def test_many_rows(dtypes, rows, steps, columns):
     made = program(body, [(dtypes[0], x.shape)], [(I32, (rows, columns))], [(w, dtypes[1], w.shape)])
     expected = (x.astype(np.int32) + 9) @ (w.astype(np.int32) - zero) + 1000
     np.testing.assert_array_equal(engine.compile(made).run([x])[0], expected)
+
+
+@pytest.mark.parametrize("columns", [1, 15, 16, 17, 31, 33, 40, 48, 49, 80])
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("constant", [False, True])
+def test_half_a_panel(constant, small, columns, monkeypatch):
+    """What is left after whole panels meets tiles of one vector, if that holds it; else there are no such tiles."""
+    steps, rows, said = 70, 21, []
+    make = integer_driver.functions_for
+    monkeypatch.setattr(integer_driver, "functions_for", lambda *a, **k: said.append(k["has_halves"]) or make(*a, **k))
+    monkeypatch.delenv("ONNX2MLIR_DISABLE", raising=False)
+    x, w = codes(torch.uint8, rows, steps), codes(torch.int8, steps, columns) // (2 if small else 1)
+    shapes = (x.shape, w.shape, (rows, columns))
+    weights = [(w, torch.int8, w.shape)] if constant else []
+    inputs = [(torch.uint8, x.shape), (torch.int8, w.shape)][: 2 - constant]
+    made = program(contraction(MATRIX, (torch.uint8, torch.int8), shapes, (9, None), 5), inputs, [(I32, shapes[2])], weights)
+    expected = (x.astype(np.int32) - 9) @ w.astype(np.int32) + 5
+    np.testing.assert_array_equal(engine.compile(made).run([x, w][: 2 - constant])[0], expected)
+    build(made.bytecode, Options(inputs=len(inputs)))
+    unit = of_host()
+    assert said == [0 < columns % unit.columns <= unit.lanes]
 
 
 @pytest.mark.parametrize("small", [False, True])

@@ -13,10 +13,13 @@ pytest.importorskip("torch_mlir")
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine import objects
-from onnx2torch_mlir.engine.compiler import turns, woven_lines
+from onnx2torch_mlir.engine.compiler import task, turns, woven_lines
 from onnx2torch_mlir.engine.compiler.code_text import turned
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import functions, symbol
+from onnx2torch_mlir.engine.options import Options
+from onnx2torch_mlir.model import read
+from onnx2torch_mlir.program import convert
 
 LANES = of_host().lanes
 CASES = {
@@ -27,6 +30,9 @@ CASES = {
     "the other side shorter": ([1, 0], (3 * LANES - 1, LANES - 2)),
     "channels last": ([0, 2, 3, 1], (2, 17, 9, 31)),
     "channels first": ([0, 3, 1, 2], (2, 9, 31, 17)),
+    "an image's pixels last": ([0, 2, 3, 1], (1, 2 * LANES, 5, 9)),
+    "an image's pixels first": ([0, 3, 1, 2], (2, 5, 9, 2 * LANES + 1)),
+    "several on both sides": ([0, 3, 4, 1, 2], (2, 3, 7, 5, 6)),
     "turned around": ([2, 1, 0], (LANES + 3, 5, LANES + 2)),
     "nothing": ([1, 0], (0, 9)),
     "woven": ([0, 2, 1], (3, 2, 3 * LANES + 5)),
@@ -167,3 +173,26 @@ def test_into_the_middle_of_an_image(disabled, monkeypatch):
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
     found = o2m.compile(model).run([x, w])[0]
     np.testing.assert_allclose(found, np.einsum("nchwpq,fcpq->nfhw", windows, w), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("order", "shape", "merged"),
+    [
+        ([0, 2, 3, 1], (1, 32, 5, 9), {45}),
+        ([0, 3, 1, 2], (2, 5, 9, 32), {45}),
+        ([0, 3, 4, 1, 2], (2, 4, 7, 5, 6), {28, 30}),
+        ([1, 0], (32, 48), set()),
+        ([0, 2, 1, 3, 4], (1, 6, 7, 2, 3), None),
+    ],
+)
+def test_loops_that_go_on_where_others_end_are_one(order, shape, merged, monkeypatch):
+    """An image's pixels are turned as one line, whatever its width."""
+    found, match = [], turns.match
+    monkeypatch.setattr(turns, "match", lambda nest: found.append(match(nest)) or found[-1])
+    monkeypatch.delenv("ONNX2MLIR_DISABLE", raising=False)
+    given, after = (", ".join(map(str, sizes)) for sizes in (shape, [shape[axis] for axis in order]))
+    text = f"g (float[{given}] x) => (float[{after}] y) {{ y = Transpose <perm = {order}> (x) }}"
+    lowered = convert(read(parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}'))).lowered
+    task.build(lowered.bytecode, Options(inputs=1))
+    copies = [copy for copy in found if copy is not None]
+    assert [set(copy.merged.values()) for copy in copies] == ([merged] if merged is not None else [])

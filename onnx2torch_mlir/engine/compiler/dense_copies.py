@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes
-from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, iterators, length_of
+from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, extents, iterators, length_of
 from onnx2torch_mlir.engine.compiler.walks import bytes_on, is_memref
 
 _WIDTHS = (1, 2, 4, 8)
@@ -17,7 +17,10 @@ _WIDTHS = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy: its loops, of which ``across`` moves densely in what is copied, and ``along`` in the result."""
+    """A copy: its loops, of which ``across`` moves densely in what is copied, and ``along`` in the result.
+
+    Outer loops that go on where one of these two ends, in both arrays, are a part of it: ``merged`` says how many turns it has.
+    """
 
     generic: ir.Operation
     operands: list[Access]
@@ -25,6 +28,7 @@ class Copy:
     across: int
     along: int
     width: int
+    merged: dict[int, int]
 
     def length(self, dim: int) -> tuple[int, int]:
         """An operand and its axis whose size is the number of turns of loop ``dim``."""
@@ -35,7 +39,7 @@ class Copy:
     def fixed_length(self, dim: int) -> int | None:
         """The number of turns of loop ``dim``, where the types tell."""
         operand, axis = self.length(dim)
-        return self.operands[operand].extents[axis]
+        return self.merged.get(dim, self.operands[operand].extents[axis])
 
 
 def match(generic: ir.Operation) -> Copy | None:
@@ -54,7 +58,28 @@ def match(generic: ir.Operation) -> Copy | None:
     across, along = ([dim for dim in dims if operand.step(dim) == 1] for operand in operands)
     if len(across) != 1 or len(along) != 1 or across == along or not source.moves(along[0]) or not result.moves(across[0]):
         return None
-    return Copy(generic, operands, [dim for dim in dims if dim not in (*across, *along)], across[0], along[0], width)
+    outer, merged = [dim for dim in dims if dim not in (*across, *along)], dict[int, int]()
+    for dim in (*across, *along):
+        outer = _merged(dim, outer, operands, merged)
+    return Copy(generic, operands, outer, across[0], along[0], width, merged)
+
+
+def _merged(dim: int, outer: list[int], operands: list[Access], merged: dict[int, int]) -> list[int]:
+    """The ``outer`` loops but for those that go on where loop ``dim`` ends, which has as many turns more in ``merged``."""
+    lengths = extents(operands, operands[0].map.n_dims)
+    count = lengths[dim]
+    while count:
+        on = [
+            other
+            for other in outer
+            if lengths[other] and all((step := access.step(dim)) and access.step(other) == count * step for access in operands)
+        ]
+        if not on:
+            return outer
+        outer = [other for other in outer if other != on[0]]
+        count *= lengths[on[0]] or 1
+        merged[dim] = count
+    return outer
 
 
 def moved(place: ir.Value, turns: list[ir.Value], steps: list[ir.Value]) -> ir.Value:

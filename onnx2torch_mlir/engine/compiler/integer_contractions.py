@@ -45,6 +45,8 @@ class _Program:
     nests: list[ir.Operation]
     """What has not been looked at yet."""
     kinds: set[Kind] = field(default_factory=set)
+    has_halves: bool = False
+    """Whether the last panel of some columns is at most half full, as far as is known."""
 
 
 def replace(module: ir.Module, weights: Weights, tails: Outlined, written: WrittenCode) -> None:
@@ -61,7 +63,7 @@ def replace(module: ir.Module, weights: Weights, tails: Outlined, written: Writt
             program.nests.insert(0, narrow)
     if program.kinds:
         declared = threads.SIGNATURES + call_memory.SIGNATURES
-        text = integer_driver.functions_for(of_host(), program.kinds)
+        text = integer_driver.functions_for(of_host(), program.kinds, has_halves=program.has_halves)
         written.add(module, declared + text)
 
 
@@ -115,6 +117,7 @@ def _emit(
     columns = 0 if packing else len(found.columns)
     kind = Kind(len(found.batches), len(found.rows), columns, len(found.sums), zeros is not None)
     program.kinds.add(kind)
+    program.has_halves = program.has_halves or _has_half(found)
     if packing is None:
         b = address(found.generic.operands[right])
         steps = [sizes.step(right, dim) for dim in found.batches]
@@ -142,6 +145,13 @@ def _emit(
     given += [*_conversion(found, found.left), *_conversion(found, found.right)]
     with tail_calls.handed_on(tail, program.tails, [BLOCK_COLUMNS]) as told:
         func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *words, *told])
+
+
+def _has_half(found: IntegerContraction) -> bool:
+    """Whether so many columns are left after whole panels that one vector holds them, or nobody knows how many there are."""
+    lengths = all_known([found.fixed_length(dim) for dim in found.columns])
+    unit = of_host()
+    return lengths is None or 0 < math.prod(lengths) % unit.columns <= unit.lanes
 
 
 def _run(found: IntegerContraction) -> list[int]:

@@ -31,15 +31,19 @@ HEAD = (
 """Context, operands, zero points of columns (i32), whether to add to the result, and of both operands flip and bias."""
 
 
-def functions_for(unit: VectorUnit, kinds: set[Kind]) -> str:
-    """The texts of the functions of ``kinds`` and of all that they call."""
+def functions_for(unit: VectorUnit, kinds: set[Kind], *, has_halves: bool) -> str:
+    """The texts of the functions of ``kinds`` and of all that they call; whether a last panel may have columns for one vector."""
     counts = {count for kind in kinds for count in (kind.rows, kind.columns, kind.sums)}
     texts = [row_tables.rows(count) for count in sorted(counts)]
-    texts += [integer_tile.tile(unit, rows, fours=False) for rows in range(1, unit.rows + 1)]
-    texts += [integer_packing.rows(unit, wide=True), integer_packing.columns(unit), products(unit, fours=False)]
+    sizes = [(rows, halves) for halves in range(1 if has_halves else 2, 3) for rows in range(1, unit.rows + 1)]
+
+    def of_form(*, fours: bool) -> list[str]:
+        tiles = [integer_tile.tile(unit, rows, fours=fours, halves=halves) for rows, halves in sizes]
+        return [*tiles, integer_packing.rows(unit, wide=not fours), products(unit, fours=fours, has_halves=has_halves)]
+
+    texts += [*of_form(fours=False), integer_packing.columns(unit)]
     if unit.largest_byte and any(kind.packed for kind in kinds):
-        texts += [integer_tile.tile(unit, rows, fours=True) for rows in range(1, unit.rows + 1)]
-        texts += [integer_packing.rows(unit, wide=False), products(unit, fours=True)]
+        texts += of_form(fours=True)
         texts += [matrix_tiles.functions(unit)] if unit.has_matrices else []
     texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
     return "\n".join(texts)

@@ -19,8 +19,8 @@ PANEL = """
 """Of column ``%j``: its panel (``%bj``), what follows ``%skipped`` bytes there, the result, and how many columns there are."""
 
 
-def products(unit: VectorUnit, *, fours: bool) -> str:
-    """@o2m_products_fours and @o2m_products_pairs.
+def products(unit: VectorUnit, *, fours: bool, has_halves: bool) -> str:
+    """@o2m_products_fours and @o2m_products_pairs; whether there are tiles of half a panel.
 
     Arguments: packed rows, their table, how many there are, packed columns, how many there are, the result, the bytes of a
     packed row, whether to add to the result, for fours, what is subtracted from each number of the rows, and the step along
@@ -28,12 +28,19 @@ def products(unit: VectorUnit, *, fours: bool) -> str:
     """
     form = "fours" if fours else "pairs"
     given = "%ai, %bytes, %rows, %bk, %bj, %cj, %columns, %more, %here, %kc"
-    cases = []
-    for count in range(1, unit.rows + 1):
-        head = f"case {count}" if count < unit.rows else "default"
-        called = integer_tile.tile_name(count, fours=fours)
-        cases.append(f"{head} {{ func.call @{called}({given}) : ({integer_tile.TYPES}) -> ()\nscf.yield }}")
     newline = "\n"
+
+    def called(halves: int) -> str:
+        cases = []
+        for count in range(1, unit.rows + 1):
+            head = f"case {count}" if count < unit.rows else "default"
+            name = integer_tile.tile_name(count, fours=fours, halves=halves)
+            cases.append(f"{head} {{ func.call @{name}({given}) : ({integer_tile.TYPES}) -> ()\nscf.yield }}")
+        return f"scf.index_switch %which\n{newline.join(cases)}"
+
+    tiles = called(2)
+    if has_halves:
+        tiles = f"scf.if %is_half {{\n{called(1)}\n}} else {{\n{tiles}\n}}"
     return f"""
   func.func private @o2m_products_{form}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64, %c: !llvm.ptr,
       %bytes: i64, %add: i1, %bias: i16, %first: i64) {{
@@ -44,6 +51,7 @@ def products(unit: VectorUnit, *, fours: bool) -> str:
     %nothing = arith.constant 0 : i32
     %less = arith.extsi %bias : i16 to i32
     %width = arith.constant {unit.columns} : i64
+    %lanes = arith.constant {unit.lanes} : i64
     %height = arith.constant {unit.rows} : i64
     %step_bytes = arith.constant {4 * unit.columns} : i64
     %head = arith.constant {4 * unit.columns if fours else 0} : i64
@@ -66,6 +74,7 @@ def products(unit: VectorUnit, *, fours: bool) -> str:
       %skipped = arith.addi %fk, %head : i64
       scf.for %j = %none to %n step %width : i64 {{
         {PANEL}
+        %is_half = arith.cmpi sle, %columns, %lanes : i64
         scf.for %i = %none to %m step %even : i64 {{
           %rest = arith.subi %m, %i : i64
           %count = arith.minsi %rest, %even : i64
@@ -74,8 +83,7 @@ def products(unit: VectorUnit, *, fours: bool) -> str:
           %fi = arith.muli %i, %bytes : i64
           %ai = llvm.getelementptr %ak[%fi] : (!llvm.ptr, i64) -> !llvm.ptr, i8
           %which = arith.index_cast %count : i64 to index
-          scf.index_switch %which
-          {newline.join(cases)}
+          {tiles}
         }}
       }}
     }}

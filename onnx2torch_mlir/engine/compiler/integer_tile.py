@@ -1,4 +1,5 @@
-"""Register tiles of integers: a few rows times two vectors of columns of int32 sums, exact modulo 2^32.
+"""Register tiles of integers: a few rows times two vectors of columns of int32 sums, exact modulo 2^32; or times one, where a
+panel has no more columns.
 
 Both operands come packed in 32 bits, neighbours along the sum side by side: as *pairs* of 16 bits, each number less its zero
 point, so that one instruction multiplies two pairs and adds the two products (``pmaddwd``; with VNNI LLVM makes that and the
@@ -28,19 +29,19 @@ _BYTES = {4: "llvm.x86.ssse3.pmadd.ub.sw.128", 8: "llvm.x86.avx2.pmadd.ub.sw", 1
 _WORDS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
 
 
-def tile_name(rows: int, *, fours: bool) -> str:
+def tile_name(rows: int, *, fours: bool, halves: int = 2) -> str:
     """The function of a tile."""
-    return f"o2m_tile_{'u8' if fours else 'i8'}_{rows}"
+    return f"o2m_tile_{'u8' if fours else 'i8'}_{rows}{'' if halves == 2 else '_half'}"
 
 
-def tile(unit: VectorUnit, rows: int, *, fours: bool) -> str:
-    """The text of a tile of ``rows`` rows."""
+def tile(unit: VectorUnit, rows: int, *, fours: bool, halves: int = 2) -> str:
+    """The text of a tile of ``rows`` rows and so many ``halves`` of a panel: one or two vectors."""
     lanes = unit.lanes
     sums = f"vector<{lanes}xi32>"
-    cells = [(row, half) for row in range(rows) for half in range(2)]
+    cells = [(row, half) for row in range(rows) for half in range(halves)]
     kinds = ", ".join([sums] * len(cells))
     lines = [
-        f"func.func private @{tile_name(rows, fours=fours)}(%a: !llvm.ptr, %far: i64, %rows: !llvm.ptr, %b: !llvm.ptr,"
+        f"func.func private @{tile_name(rows, fours=fours, halves=halves)}(%a: !llvm.ptr, %far: i64, %rows: !llvm.ptr, %b: !llvm.ptr,"
         " %totals: !llvm.ptr, %c: !llvm.ptr, %columns: i64, %add: i1, %less: i32, %steps: i64) {",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
@@ -48,8 +49,9 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool) -> str:
         f"%ones = arith.constant dense<1> : vector<{2 * lanes}xi16>",
         *column_masks(lanes),
         f"%width = arith.constant {2 * lanes} : i64",
-        "%full = arith.cmpi sge, %columns, %width : i64",
-        *(starts(lanes) if fours else [f"%start{half} = arith.addi %zero, %zero : {sums}" for half in range(2)]),
+        f"%filled = arith.constant {halves * lanes} : i64",
+        "%full = arith.cmpi sge, %columns, %filled : i64",
+        *(starts(lanes, halves) if fours else [f"%start{half} = arith.addi %zero, %zero : {sums}" for half in range(halves)]),
     ]
     for row in range(rows):
         lines += [
@@ -69,7 +71,7 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool) -> str:
         ]
     lines += [f"scf.yield {', '.join(f'%j{row}_{half}' for row, half in cells)} : {kinds}", "} else {"]
     lines += [f"scf.yield {', '.join(f'%start{half}' for _, half in cells)} : {kinds}", "}"]
-    loop, found = _loop(unit, rows, [f"%start#{i}" for i in range(len(cells))], fours=fours)
+    loop, found = _loop(unit, rows, [f"%start#{i}" for i in range(len(cells))], fours=fours, halves=halves)
     lines += [*loop, "scf.if %full {"]
     lines += [
         f"llvm.store {value}, %c{row}_{half} {{alignment = 4 : i64}} : {sums}, !llvm.ptr"
@@ -79,11 +81,11 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool) -> str:
     return "\n".join([*lines, "}", "return", "}"])
 
 
-def starts(lanes: int) -> list[str]:
-    """``%start0`` and ``%start1``: what the zero point of the left operand takes from each column's sum."""
+def starts(lanes: int, halves: int = 2) -> list[str]:
+    """``%start0`` and, of two ``halves``, ``%start1``: what the zero point of the left operand takes from each column's sum."""
     sums = f"vector<{lanes}xi32>"
     lines = [f"%subtracted = vector.broadcast %less : i32 to {sums}"]
-    for half in range(2):
+    for half in range(halves):
         lines += [
             f"%pt{half} = llvm.getelementptr %totals[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
             f"%t{half} = llvm.load %pt{half} {{alignment = 4 : i64}} : !llvm.ptr -> {sums}",
@@ -93,7 +95,7 @@ def starts(lanes: int) -> list[str]:
     return lines
 
 
-def _loop(unit: VectorUnit, rows: int, sums: list[str], *, fours: bool) -> tuple[list[str], list[str]]:
+def _loop(unit: VectorUnit, rows: int, sums: list[str], *, fours: bool, halves: int) -> tuple[list[str], list[str]]:
     """The loop over steps, and the sums after it.
 
     It is not unrolled: LLVM would load the numbers of all steps first, and the sums would leave their registers. Packed columns
@@ -110,7 +112,7 @@ def _loop(unit: VectorUnit, rows: int, sums: list[str], *, fours: bool) -> tuple
         "%gone = arith.muli %k, %width : i64",
         "%bk = llvm.getelementptr %b[%gone] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
     ]
-    for half in range(2):
+    for half in range(halves):
         lines += [
             f"%ahead{half} = llvm.getelementptr %bk[{(2 * _AHEAD + half) * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
             *([asked(f"%ahead{half}")] if half == 0 or lanes * 4 >= LINE_BYTES else []),
@@ -125,7 +127,7 @@ def _loop(unit: VectorUnit, rows: int, sums: list[str], *, fours: bool) -> tuple
             f"%w{row} = vector.broadcast %x{row} : i32 to {vector}",
             f"%y{row} = vector.bitcast %w{row} : {vector} to {packed}",
         ]
-        for half in range(2):
+        for half in range(halves):
             added = add_fours if fours else _pairs
             lines += added(unit, f"%s{row}_{half}", held[len(found)], f"%y{row}", f"%b{half}")
             found.append(f"%s{row}_{half}")
