@@ -34,6 +34,8 @@ from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.layout import Packing
 
 _SIGN = 128
+_MANY_PANELS = 8
+"""Of which half a one less saves nothing worth its code."""
 
 
 @dataclass
@@ -46,7 +48,7 @@ class _Program:
     """What has not been looked at yet."""
     kinds: set[Kind] = field(default_factory=set)
     has_halves: bool = False
-    """Whether the last panel of some columns is at most half full, as far as is known."""
+    """Whether the last panel of some columns is at most half full, and one of few."""
 
 
 def replace(module: ir.Module, weights: Weights, tails: Outlined, written: WrittenCode) -> None:
@@ -148,10 +150,12 @@ def _emit(
 
 
 def _has_half(found: IntegerContraction) -> bool:
-    """Whether so many columns are left after whole panels that one vector holds them, or nobody knows how many there are."""
-    lengths = all_known([found.fixed_length(dim) for dim in found.columns])
-    unit = of_host()
-    return lengths is None or 0 < math.prod(lengths) % unit.columns <= unit.lanes
+    """Whether one vector holds the columns that are left after a few whole panels: to compile tiles for it pays only then."""
+    lengths, unit = all_known([found.fixed_length(dim) for dim in found.columns]), of_host()
+    if lengths is None:
+        return False
+    panels, left = divmod(math.prod(lengths), unit.columns)
+    return 0 < left <= unit.lanes and panels < _MANY_PANELS
 
 
 def _run(found: IntegerContraction) -> list[int]:

@@ -32,7 +32,7 @@ HEAD = (
 
 
 def functions_for(unit: VectorUnit, kinds: set[Kind], *, has_halves: bool) -> str:
-    """The texts of the functions of ``kinds`` and of all that they call; whether a last panel may have columns for one vector."""
+    """The texts of the functions of ``kinds`` and of all that they call; whether there are tiles for half a panel."""
     counts = {count for kind in kinds for count in (kind.rows, kind.columns, kind.sums)}
     texts = [row_tables.rows(count) for count in sorted(counts)]
     sizes = [(rows, halves) for halves in range(1 if has_halves else 2, 3) for rows in range(1, unit.rows + 1)]

@@ -51,7 +51,7 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool, halves: int = 2) -> str:
         f"%width = arith.constant {2 * lanes} : i64",
         f"%filled = arith.constant {halves * lanes} : i64",
         "%full = arith.cmpi sge, %columns, %filled : i64",
-        *(starts(lanes, halves) if fours else [f"%start{half} = arith.addi %zero, %zero : {sums}" for half in range(halves)]),
+        *(starts(lanes, halves) if fours else [f"%start{i} = arith.addi %zero, %zero : {sums}" for i in range(halves)]),
     ]
     for row in range(rows):
         lines += [

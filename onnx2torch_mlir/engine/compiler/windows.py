@@ -200,7 +200,7 @@ def _words(
     found: Found, read: int, width: int, piece: _Piece | None, around: list[list[int]], covered: list[int]
 ) -> list[ir.Value]:
     """Counts and steps; ``read`` and ``width`` are the bytes of an element of what the function reads and writes; ``around``
-    says how many bytes the outer loops move what else they move; ``covered``: the channels, where places are vectors of them."""
+    says how many bytes the outer loops move what else they move; ``covered``: the channels, if places are vectors of them."""
     sizes = Sizes(found)
     out = len(found.operands) - 1
     words: list[ir.Value] = []
