@@ -41,7 +41,8 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool, halves: int = 2) -> str:
     cells = [(row, half) for row in range(rows) for half in range(halves)]
     kinds = ", ".join([sums] * len(cells))
     lines = [
-        f"func.func private @{tile_name(rows, fours=fours, halves=halves)}(%a: !llvm.ptr, %far: i64, %rows: !llvm.ptr, %b: !llvm.ptr,"
+        f"func.func private @{tile_name(rows, fours=fours, halves=halves)}"
+        "(%a: !llvm.ptr, %far: i64, %rows: !llvm.ptr, %b: !llvm.ptr,"
         " %totals: !llvm.ptr, %c: !llvm.ptr, %columns: i64, %add: i1, %less: i32, %steps: i64) {",
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
