@@ -15,13 +15,14 @@ _PRODUCTS = ("arith.mulf", "arith.muli", "complex.mul")
 _SUMS = ("arith.addf", "arith.addi", "complex.add")
 _LONG = 128
 """Places of a line from which on its columns are nearly all whole vectors."""
-_MOST_PAIRS = 256
+_MOST_PAIRS, _FEW_PAIRS = 576, 256
 """Of a channel and a filter that reads it, for one tap, where each filter walks along all lines by itself: with more, what
-registers hold of an input is better used by a tile of several filters."""
+registers hold of an input is better used by a tile of several filters. With more than few that is so where these fill vectors
+and lines do not."""
 MOST_APART = 2
 """Of neighbouring results: what they read then is picked from two vectors. That pays for a single filter alone."""
-_FULL = 0.6
-"""What part of the vectors along a line is to be used."""
+_FULL, _NEARLY_FULL = 0.6, 0.85
+"""What part of the vectors along a line is to be used, and where it is worth as much as vectors of filters."""
 _STRIDED = 6
 """To pack a number of a strided line takes as long as to turn so many results."""
 
@@ -134,7 +135,8 @@ def is_along_lines(generic: ir.Operation) -> bool:
     step = coefficient(read[-1], along.position) if isinstance(along, ir.AffineDimExpr) else None
     if step not in range(1, MOST_APART + 1):
         return False
-    if length < _FULL * lanes * -(-length // lanes) or length <= 0:
+    filled = length / (lanes * -(-length // lanes)) if length > 0 else 0
+    if filled < _FULL:
         return False
     windows, outside = _windows(maps[wanted.input]), frozenset().union(*loops_of(maps[2]))
     inputs = frozenset().union(*loops_of(maps[wanted.input]))
@@ -142,7 +144,9 @@ def is_along_lines(generic: ir.Operation) -> bool:
     pairs = math.prod(size for size, here in of_weight if not here & (inputs & outside | frozenset().union(*windows)))
     lines = [size for size, here in of_weight if len(windows) > 1 and here & windows[-2]]
     shared = max(lines, default=1) > 1 and type_.shape[-2] != 1
-    few = all(size > 0 for size in weight.shape) and pairs <= most_pairs(step)
+    filters = math.prod(size for size, here in of_weight if here & outside - inputs)
+    pays = pairs <= _FEW_PAIRS or filled >= _NEARLY_FULL or filters % lanes != 0
+    few = all(size > 0 for size in weight.shape) and pairs <= most_pairs(step) and pays
     return wanted.input == 0 and shared and few
 
 
