@@ -257,7 +257,7 @@ def test_pixels_of_all_axes_are_one_loop(dynamic):
     "shape, filters, kernel, stride, moved",
     [
         ((2, 3, 9, 130), 96, (3, 3), 1, 0),
-        ((2, 3, 9, 129), 96, (3, 3), 1, 2),  # lines of 127
+        ((2, 3, 9, 129), 257, (3, 3), 1, 2),  # lines of 127
         ((2, 11, 9, 130), 98, (3, 3), 1, 2),  # sums of 99 products
         ((1, 2, 700), 60, (5,), 5, 0),
         ((1, 2, 700), 59, (5,), 5, 2),
@@ -278,15 +278,18 @@ def test_long_lines_of_short_sums_stay_where_they_are(shape, filters, kernel, st
 
 
 def test_long_lines_of_groups_move():
-    net = Net(11, (1, 40, 5, 200))
-    assert moves(net, net.conv("x", 40, groups=2)) == 2
+    net = Net(11, (1, 64, 5, 200))
+    assert moves(net, net.conv("x", 64, groups=2)) == 2
 
 
 @pytest.mark.parametrize(
     "shape, filters, kernel, stride, groups, stays",
     [
         ((2, 3, 9, 34), 32, (3, 3), 1, 1, True),
-        ((2, 16, 9, 34), 17, (3, 3), 1, 1, False),  # more channels times filters than 256
+        ((2, 16, 9, 34), 17, (3, 3), 1, 1, True),
+        ((2, 32, 9, 34), 25, (3, 3), 1, 1, False),  # more channels times filters than 768
+        ((2, 16, 9, 34), 32, (3, 3), 1, 1, True),
+        ((2, 16, 9, 28), 32, (3, 3), 1, 1, False),  # filters fill vectors, lines of 26 do not
         ((2, 34, 9, 34), 34, (3, 3), 1, 17, True),
         ((1, 5, 9, 23), 5, (3, 3), 2, 5, True),
         ((1, 10, 9, 65), 10, (3, 3), 2, 5, False),  # two filters, with a stride

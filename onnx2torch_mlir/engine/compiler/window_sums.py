@@ -15,13 +15,13 @@ _PRODUCTS = ("arith.mulf", "arith.muli", "complex.mul")
 _SUMS = ("arith.addf", "arith.addi", "complex.add")
 _LONG = 128
 """Places of a line from which on its columns are nearly all whole vectors."""
-_MOST_PAIRS, _FEW_PAIRS = 576, 256
+_MOST_PAIRS, _FEW_PAIRS = 768, 256
 """Of a channel and a filter that reads it, for one tap, where each filter walks along all lines by itself: with more, what
 registers hold of an input is better used by a tile of several filters. With more than few that is so where these fill vectors
 and lines do not."""
 MOST_APART = 2
 """Of neighbouring results: what they read then is picked from two vectors. That pays for a single filter alone."""
-_FULL, _NEARLY_FULL = 0.6, 0.85
+_FULL, _NEARLY_FULL = 0.6, 0.9
 """What part of the vectors along a line is to be used, and where it is worth as much as vectors of filters."""
 _STRIDED = 6
 """To pack a number of a strided line takes as long as to turn so many results."""
