@@ -119,3 +119,33 @@ def test_nothing_is_reduced_to_where_sums_begin(monkeypatch):
     model = model_of(WHOLE["sum"], (3, 0, 5), True)
     (found,), _ = results(model, [{"x": np.ones((3, 0, 5), "f")}], monkeypatch, None)
     assert found == 0
+
+
+STATISTICS = {
+    "of channels": ("0, 2, 3", (3, 5, 7, 9)),
+    "of channels, one image": ("0, 2, 3", (1, 5, 100, 3)),
+    "of one channel": ("0, 2, 3", (3, 1, 7, 9)),
+    "of lines": ("0, 1, 3", (3, 5, 7, 9)),
+    "of places": ("0, 1", (3, 5, 7, 9)),
+    "of alternate axes": ("0, 2", (3, 5, 67)),
+    "around one row": ("0, 2", (1, 1, 67)),
+}
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["known", "open"])
+@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.parametrize("op", ["ReduceMean", "ReduceMax", "ReduceL2", "ReduceLogSumExp"])
+def test_rows_that_are_added_up_from_several_places(op, name, is_open, monkeypatch):
+    """The loops over what stays come first, whichever axes are reduced."""
+    axes, shape = STATISTICS[name]
+    check(f"a = Constant<value_ints = [{axes}]>()\n y = {op}<keepdims = 1>(x, a)", shape, is_open, monkeypatch)
+    check(f"a = Constant<value_ints = [{axes}]>()\n m = {op}(x, a)\n y = Sub(x, m)", shape, is_open, monkeypatch)
+
+
+@pytest.mark.parametrize("name", ["of channels", "of channels, one image", "of lines", "of alternate axes"])
+def test_such_rows_are_vectors(name, monkeypatch):
+    axes, shape = STATISTICS[name]
+    monkeypatch.delenv("ONNX2MLIR_DISABLE", raising=False)
+    model = model_of(f"a = Constant<value_ints = [{axes}]>()\n y = ReduceMean<keepdims = 1>(x, a)", shape, False)
+    _, by_vectors = results(model, [feeds_of(model, shape)], monkeypatch, None)
+    assert by_vectors == [True]

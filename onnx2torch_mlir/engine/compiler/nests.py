@@ -42,8 +42,9 @@ class Nest:
 
     @property
     def parallel(self) -> int:
-        """How many loops come before the first that reduces."""
-        return self.reductions.index(True) if any(self.reductions) else len(self.reductions)
+        """How many loops come before the first that reduces; one that is known to have a single turn does not."""
+        reducing = (dim for dim, reduces in enumerate(self.reductions) if reduces and self.lengths[dim] != 1)
+        return next(reducing, len(self.reductions))
 
 
 def nest_of(generic: ir.Operation, equal: Equal) -> Nest | None:
@@ -94,9 +95,11 @@ def turning(nest: Nest, equal: Equal) -> list[int]:
 def row_loops(nest: Nest, rows: list[Length], equal: Equal) -> list[int] | None:
     """The outer parallel loops that run over ``rows`` of these lengths, whatever loops of one turn lie between them.
 
-    None if others come first. Where all there is is one row, that is the first loop, and where there are none, no loop is.
+    None if others come first. Where all there is is one row, that is the first parallel loop, and where there are none, no
+    loop is.
     """
-    found = [0] if rows == [1] and nest.lengths else turning(nest, equal)[: len(rows)]
+    single = [dim for dim, reduces in enumerate(nest.reductions) if not reduces][:1]
+    found = single if rows == [1] else turning(nest, equal)[: len(rows)]
     lengths = [equal.find(nest.lengths[dim]) for dim in found]
     return found if lengths == rows and all(dim < nest.parallel for dim in found) else None
 

@@ -95,6 +95,7 @@ def _fuse_run(run: list[ir.Operation], repeated: RepeatedCode) -> list[ir.Operat
     equal = Equal()
     for generic in run:
         _put_columns_inside(generic)
+        _put_rows_outside(generic)
     nests = [nest_of(generic, equal) for generic in run]
     loops: list[ir.Operation] = []
     start = 0
@@ -124,6 +125,14 @@ def _put_columns_inside(generic: ir.Operation) -> None:
     ]
     if dense:
         interchange(generic, [*(dim for dim in range(last + 1) if dim != dense[-1]), dense[-1]])
+
+
+def _put_rows_outside(generic: ir.Operation) -> None:
+    """Let what is added up for each row come after the loops over rows, if neighbours in memory are added up innermost."""
+    reductions, operands = iterators(generic), accesses(generic)
+    order = sorted(range(len(reductions)), key=lambda dim: reductions[dim])
+    if reductions and reductions[-1] and all(access.step(order[-1]) in (0, 1) for access in operands):
+        interchange(generic, order)
 
 
 def _group_from(nests: list[Nest | None], start: int, equal: Equal) -> Group | None:
