@@ -310,9 +310,16 @@ def test_few_channels_and_filters_stay_where_they_are(shape, filters, kernel, st
     agrees(net, alone, rtol=1e-4)
 
 
-def test_grouped_pixels_move():
-    net = Net(8, (1, 8, 6, 5))
-    assert moves(net, net.conv("x", 8, (1, 1), groups=8)) == 2
+@pytest.mark.parametrize("groups, filters", [(8, 8), (8, 16), (4, 12), (2, 8), (2, 34)])
+@pytest.mark.parametrize(
+    "shape, dynamic", [((1, 8, 6, 5), ()), ((3, 8, 7, 9), ()), ((2, 8, 6, 5), (0, 2, 3)), ((2, 8, 3, 4, 5), ())]
+)
+def test_grouped_pixels_stay(shape, dynamic, groups, filters):
+    """They are products of matrices, one for each group, over all pixels as one loop."""
+    net = Net(8, shape, dynamic=dynamic)
+    alone = net.add("Relu", net.conv("x", filters, (1,) * (len(shape) - 2), groups=groups))
+    assert moves(net, alone) == 0
+    agrees(net, alone, rtol=1e-4)
 
 
 @pytest.mark.parametrize("shape, dynamic", [((2, 8, 1, 1), ()), ((2, 8, 1, 1), (0,)), ((1, 8, 1, 1), ()), ((2, 8, 5, 1), (0,))])

@@ -12,7 +12,8 @@ from onnx2torch_mlir.engine.compiler.window_sums import has_single_pixels, index
 
 
 def merge_pixels(module: ir.Module) -> None:
-    """Replace such convolutions of @main: of [N, C, …] with a step of 1 in all directions, over a result that is filled."""
+    """Replace such convolutions of @main: of [N, C, …], or [N, groups, C, …], with a step of 1 in all directions, over a result
+    that is filled."""
     (main,) = functions(module)
     for operation in nested(main):
         if operation.name == "linalg.generic" and is_sum_of_products(operation) and has_single_pixels(operation):
@@ -23,43 +24,48 @@ def _merge(generic: ir.Operation) -> None:
     image, weight, filled = generic.operands
     read, taps, written = indexing_maps(generic)
     rank = len(written.results)
+    spatial = written.n_dims - rank - 1
+    before = rank - spatial
     fill = made_by(filled, "linalg.fill")
-    if rank < 4 or fill is None or ir.RankedTensorType(image.type).element_type != ir.F32Type.get():
+    if spatial < 2 or fill is None or ir.RankedTensorType(image.type).element_type != ir.F32Type.get():
         return
     dims = [ir.AffineExpr.get_dim(loop) for loop in range(written.n_dims)]
-    spatial = rank - 2
-    n, out, pixels, channel, windows = dims[0], dims[1], dims[2:rank], dims[rank], dims[rank + 1 :]
-    if list(written.results) != dims[:rank] or list(taps.results) != [out, channel, *windows] or len(windows) != spatial:
+    # Images, groups of channels if there are any, and filters.
+    n, *groups, out = dims[:before]
+    pixels, channel, windows = dims[before:rank], dims[rank], dims[rank + 1 :]
+    if list(written.results) != dims[:rank] or list(taps.results) != [*groups, out, channel, *windows] or len(groups) > 1:
         return
-    if list(read.results) != [n, channel, *(ir.AffineExpr.get_add(p, w) for p, w in zip(pixels, windows, strict=True))]:
+    places = [ir.AffineExpr.get_add(pixel, window) for pixel, window in zip(pixels, windows, strict=True)]
+    if list(read.results) != [n, *groups, channel, *places]:
         return
-    groups = [[0], [1], list(range(2, rank))]
+    merged = [*([axis] for axis in range(before)), list(range(before, rank))]
     type_ = ir.RankedTensorType(generic.results[0].type)
     element = type_.element_type
     with ir.InsertionPoint(generic), generic.location:
-        flat = _reshaped(image, groups)
-        matrix = _reshaped(weight, [[0], list(range(1, rank))])
-        sizes: list[int | ir.Value] = [dim_of(image, 0), dim_of(weight, 0), dim_of(flat, 2)]
+        flat = _reshaped(image, merged)
+        matrix = _reshaped(weight, [*([axis] for axis in range(before - 1)), list(range(before - 1, rank))])
+        of_weight = [dim_of(weight, axis) for axis in range(before - 1)]
+        sizes: list[int | ir.Value] = [dim_of(image, 0), *of_weight, dim_of(flat, before)]
         dynamic = ir.ShapedType.get_dynamic_size()
         target = ir.RankedTensorType.get([dynamic if isinstance(size, ir.Value) else size for size in sizes], element)
         given = [size for size in sizes if isinstance(size, ir.Value)]
         empty = ir.Operation.create("tensor.empty", [target], given).results[0]
         start = linalg_ops.fill(fill.operands[0], empty)
-        loops = [ir.AffineExpr.get_dim(loop) for loop in range(4)]
-        maps = [[loops[0], loops[3], loops[2]], [loops[1], loops[3]], loops[:3]]
+        loops = [ir.AffineExpr.get_dim(loop) for loop in range(before + 2)]
+        outer, filters, along, summed = loops[: before - 1], loops[before - 1], loops[before], loops[before + 1]
+        kinds = ["parallel"] * (before + 1) + ["reduction"]
+        maps = [[*outer, summed, along], [*outer[1:], filters, summed], [*outer, filters, along]]
         made = linalg_ops.GenericOp(
             [target],
             [flat, matrix],
             [start],
-            ir.ArrayAttr.get([ir.AffineMapAttr.get(ir.AffineMap.get(4, 0, results)) for results in maps]),
-            ir.ArrayAttr.get(
-                [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in ("parallel",) * 3 + ("reduction",)]
-            ),
+            ir.ArrayAttr.get([ir.AffineMapAttr.get(ir.AffineMap.get(len(loops), 0, results)) for results in maps]),
+            ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
         )
         generic.regions[0].blocks[0].append_to(made.regions[0])
-        shape: list[int | ir.Value] = [sizes[0], sizes[1], *(dim_of(image, axis) for axis in range(2, rank))]
+        shape: list[int | ir.Value] = [*sizes[:before], *(dim_of(image, axis) for axis in range(before, rank))]
         static = [dynamic if isinstance(size, ir.Value) else size for size in shape]
-        attributes = {"reassociation": _groups(groups), "static_output_shape": ir.DenseI64ArrayAttr.get(static)}
+        attributes = {"reassociation": _groups(merged), "static_output_shape": ir.DenseI64ArrayAttr.get(static)}
         operands = [made.results[0], *(size for size in shape if isinstance(size, ir.Value))]
         wide = ir.Operation.create("tensor.expand_shape", [ir.RankedTensorType.get(static, element)], operands, attributes)
         result = wide.results[0]

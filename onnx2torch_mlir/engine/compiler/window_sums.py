@@ -80,13 +80,13 @@ def convolution(generic: ir.Operation) -> Convolution | None:
 
 
 def has_single_pixels(generic: ir.Operation) -> bool:
-    """Whether the windows of a `convolution` are of one pixel, and no channels are grouped: a product of matrices.
+    """Whether the windows of a `convolution` are of one pixel: a product of matrices, or one for each group of channels.
 
     Of floats: bytes are turned in no time, and only weights are fours of them on the right side (integer_tile.py).
     """
     wanted = convolution(generic)
     of_integers = isinstance(ir.RankedTensorType(generic.operands[2].type).element_type, ir.IntegerType)
-    if wanted is None or of_integers or _has_groups(generic, wanted):
+    if wanted is None or of_integers:
         return False
     maps = indexing_maps(generic)
     weight = ir.RankedTensorType(generic.operands[1 - wanted.input].type)
