@@ -55,7 +55,9 @@ def _expand_batches(expansion: ir.Operation) -> None:
     expanded = {written.results[axis].position for axis in wide}
     inputs = list(nest.operands)[:-1]
     # A long line of columns (the pixels of an image) is worth more than lines of them.
-    if not wide or wide == [len(groups) - 1] or not all(_is_collapsed(value, map_, expanded) for value, map_ in zip(inputs, maps, strict=True)):
+    if not wide or wide == [len(groups) - 1]:
+        return
+    if not all(_is_collapsed(value, map_, expanded) for value, map_ in zip(inputs, maps, strict=True)):
         return
     alike = frozenset.intersection(*(frozenset().union(*loops_of(map_)) for map_ in maps))
     if not alike & {expression.position for expression in written.results}:
