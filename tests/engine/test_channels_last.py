@@ -310,6 +310,26 @@ def test_few_channels_and_filters_stay_where_they_are(shape, filters, kernel, st
     agrees(net, alone, rtol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "shape, taps, stride, dynamic, stays",
+    [
+        ((2, 24, 50), 5, 1, (), True),
+        ((2, 24, 50), 8, 2, (), True),
+        ((1, 24, 50), 9, 1, (), False),
+        ((1, 3, 50), 9, 1, (), True),
+        ((2, 24, 50), 3, 1, (0, 2), True),
+        ((2, 24, 50, 9), (3, 1), 1, (), False),  # images
+    ],
+    ids=str,
+)
+def test_few_taps_of_single_lines_stay_where_they_are(shape, taps, stride, dynamic, stays):
+    net = Net(13, shape, dynamic=dynamic)
+    kernel = taps if isinstance(taps, tuple) else (taps,)
+    alone = net.add("Relu", net.conv("x", shape[1], kernel, strides=[stride] * len(kernel), groups=shape[1]))
+    assert (moves(net, alone) == 0) == stays
+    agrees(net, alone, rtol=1e-4)
+
+
 @pytest.mark.parametrize("groups, filters", [(8, 8), (8, 16), (4, 12), (2, 8), (2, 34)])
 @pytest.mark.parametrize(
     "shape, dynamic", [((1, 8, 6, 5), ()), ((3, 8, 7, 9), ()), ((2, 8, 6, 5), (0, 2, 3)), ((2, 8, 3, 4, 5), ())]

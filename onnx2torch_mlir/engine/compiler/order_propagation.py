@@ -30,6 +30,7 @@ from onnx2torch_mlir.engine.compiler.dim_orders import (
 from onnx2torch_mlir.engine.compiler.walks import made_by
 from onnx2torch_mlir.engine.compiler.window_sums import (
     convolution,
+    has_few_taps,
     has_long_lines,
     has_single_pixels,
     indexing_maps,
@@ -44,12 +45,16 @@ RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 Orders = dict[ir.Value, Order]
 
+_STAYS = (has_single_pixels, has_long_lines, has_few_taps, is_along_lines)
+"""What a convolution that reaches no other one stays as it lies for."""
+
 
 def orders_around_convolutions(operations: Sequence[ir.Operation]) -> Orders:
     """The order of each value that is to lie in another one than its dims are named in.
 
     Not so around a convolution that reaches no other one, if its windows are of one pixel, or its lines long and its sums
-    short: as a product of its weight and the pixels it costs less than the moves would; nor if its filters are few.
+    short: as a product of its weight and the pixels it costs less than the moves would; nor if its filters are few, or the
+    taps of a filter that has a line for itself.
     """
     around = _Neighbourhood()
     found: Orders = {}
@@ -58,7 +63,7 @@ def orders_around_convolutions(operations: Sequence[ir.Operation]) -> Orders:
     for operation in operations:
         wanted = convolution(operation) if is_sum_of_products(operation) else None
         if wanted is not None:
-            number = met.new(lonely=any(stays(operation) for stays in (has_single_pixels, has_long_lines, is_along_lines)))
+            number = met.new(lonely=any(stays(operation) for stays in _STAYS))
             waiting.append((operation.results[0], wanted.result_order, number))
             waiting.append((operation.operands[wanted.input], wanted.input_order, number))
     owners: dict[ir.Value, int] = {}

@@ -19,6 +19,8 @@ _MOST_PAIRS, _FEW_PAIRS = 768, 256
 """Of a channel and a filter that reads it, for one tap, where each filter walks along all lines by itself: with more, what
 registers hold of an input is better used by a tile of several filters. With more than few that is so where these fill vectors
 and lines do not."""
+_FEW_TAPS, _MANY_TAPS = 8, 64
+"""Of a window along a line, each of which reads it again; the second for so few channels that they fill half a vector."""
 MOST_APART = 2
 """Of neighbouring results: what they read then is picked from two vectors. That pays for a single filter alone."""
 _FULL, _NEARLY_FULL = 0.6, 0.9
@@ -148,6 +150,25 @@ def is_along_lines(generic: ir.Operation) -> bool:
     pays = pairs <= _FEW_PAIRS or filled >= _NEARLY_FULL or filters % lanes != 0
     few = all(size > 0 for size in weight.shape) and pairs <= most_pairs(step) and pays
     return wanted.input == 0 and shared and few
+
+
+def has_few_taps(generic: ir.Operation) -> bool:
+    """Whether a depthwise `convolution` of float32 along a single axis has so few taps, or channels, that loops over its lines,
+    each tap for a whole line, take no longer than to turn it, channels last, and back."""
+    wanted = convolution(generic)
+    type_ = ir.RankedTensorType(generic.operands[2].type)
+    if wanted is None or wanted.input != 0 or not isinstance(type_.element_type, ir.F32Type):
+        return False
+    maps = indexing_maps(generic)
+    windows, outside = _windows(maps[0]), frozenset().union(*loops_of(maps[2]))
+    both = frozenset().union(*loops_of(maps[0])) & outside
+    weight = list(zip(ir.RankedTensorType(generic.operands[1].type).shape, loops_of(maps[1]), strict=True))
+    along = frozenset().union(*windows)
+    taps = [size for size, here in weight if here & along]
+    channels = math.prod(size for size, here in weight if here & both - along)
+    others = [size for size, here in weight if not here & (both | along)]
+    most = _FEW_TAPS if 2 * channels > of_host().lanes else _MANY_TAPS
+    return len(windows) == 1 and math.prod(others) == 1 and all(0 < size <= most for size in taps)
 
 
 def _has_groups(generic: ir.Operation, wanted: Convolution) -> bool:
