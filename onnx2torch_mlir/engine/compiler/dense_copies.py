@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes
-from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, extents, iterators, length_of
+from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, continuing, extents, iterators, length_of
 from onnx2torch_mlir.engine.compiler.walks import bytes_on, is_memref
 
 _WIDTHS = (1, 2, 4, 8)
@@ -58,28 +59,13 @@ def match(generic: ir.Operation) -> Copy | None:
     across, along = ([dim for dim in dims if operand.step(dim) == 1] for operand in operands)
     if len(across) != 1 or len(along) != 1 or across == along or not source.moves(along[0]) or not result.moves(across[0]):
         return None
+    lengths = extents(operands, source.map.n_dims)
     outer, merged = [dim for dim in dims if dim not in (*across, *along)], dict[int, int]()
     for dim in (*across, *along):
-        outer = _merged(dim, outer, operands, merged)
+        on = continuing(dim, [other for other in outer if lengths[other]], operands, lengths)
+        outer = [other for other in outer if other not in on]
+        merged |= {dim: math.prod(lengths[each] or 0 for each in (dim, *on))} if on else {}
     return Copy(generic, operands, outer, across[0], along[0], width, merged)
-
-
-def _merged(dim: int, outer: list[int], operands: list[Access], merged: dict[int, int]) -> list[int]:
-    """The ``outer`` loops but for those that go on where loop ``dim`` ends, which has as many turns more in ``merged``."""
-    lengths = extents(operands, operands[0].map.n_dims)
-    count = lengths[dim]
-    while count:
-        on = [
-            other
-            for other in outer
-            if lengths[other] and all((step := access.step(dim)) and access.step(other) == count * step for access in operands)
-        ]
-        if not on:
-            return outer
-        outer = [other for other in outer if other != on[0]]
-        count *= lengths[on[0]] or 1
-        merged[dim] = count
-    return outer
 
 
 def moved(place: ir.Value, turns: list[ir.Value], steps: list[ir.Value]) -> ir.Value:

@@ -72,6 +72,12 @@ def reassociation(operation: ir.Operation) -> Groups:
     return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in groups]
 
 
+def reassociation_of(groups: Groups) -> ir.ArrayAttr:
+    """The attribute that says so of an ``expand_shape`` or ``collapse_shape``."""
+    number = ir.IntegerType.get_signless(64)
+    return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(number, dim) for dim in group]) for group in groups])
+
+
 def long_dims(groups: Groups, ones: Sequence[bool]) -> list[int] | None:
     """For each group its one dim that is not of size 1, or its first; None where a group has several."""
     found = []

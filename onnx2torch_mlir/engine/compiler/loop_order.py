@@ -121,6 +121,20 @@ def extents(operands: list[Access], dims: int) -> list[int | None]:
     return found
 
 
+def continuing(dim: int, others: Sequence[int], operands: Sequence[Access], lengths: Sequence[int | None]) -> list[int]:
+    """Those of the loops ``others`` that go on, in all operands, where loop ``dim`` ends, one after the other; if it is not
+    known where one ends, it is the last."""
+    found, count = list[int](), lengths[dim]
+    while count:
+        ends = [(access, (access.step(dim) or 0) * count) for access in operands]
+        on = next((o for o in others if o not in found and all(end and access.step(o) == end for access, end in ends)), None)
+        if on is None:
+            break
+        found.append(on)
+        count = None if lengths[on] is None else count * (lengths[on] or 0)
+    return found
+
+
 def iterators(generic: ir.Operation) -> list[bool]:
     """For each dim of a ``linalg.generic`` whether it is a reduction."""
     kinds = ir.ArrayAttr(generic.attributes["iterator_types"])

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
 
+from onnx2torch_mlir.engine.compiler.dim_orders import reassociation_of
 from onnx2torch_mlir.engine.compiler.extents import Length, index
 from onnx2torch_mlir.engine.compiler.nests import has_index, uses
 from onnx2torch_mlir.engine.compiler.row_passes import MERGED, Pass, Step
@@ -105,7 +106,6 @@ def as_one(
         strides, offset = type_.get_strides_and_offset()
         layout = ir.StridedLayoutAttr.get(offset, [*strides[:first], 1])
     groups = [[axis] for axis in range(first)] + [list(range(first, type_.rank))]
-    number = ir.IntegerType.get_signless(64)
-    attribute = ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(number, axis) for axis in group]) for group in groups])
-    flat = memref.CollapseShapeOp(ir.MemRefType.get(shape, type_.element_type, layout), array, attribute).result
+    target = ir.MemRefType.get(shape, type_.element_type, layout)
+    flat = memref.CollapseShapeOp(target, array, reassociation_of(groups)).result
     return flat, (*before, innermost)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from onnx2torch_mlir.engine.compiler.dim_orders import Groups, Order, ones_of, plain, same_memory
+from onnx2torch_mlir.engine.compiler.dim_orders import Groups, Order, ones_of, plain, reassociation_of, same_memory
 from onnx2torch_mlir.engine.compiler.linalg_ops import transpose
 from onnx2torch_mlir.engine.compiler.walks import made_by
 
@@ -106,11 +106,11 @@ def _renamed(value: ir.Value, permutation: list[int]) -> ir.Value:
     long = [dim for dim in range(type_.rank) if not ones_of(value.type)[dim]]
     flat = ir.RankedTensorType.get([type_.shape[dim] for dim in long] or [1], type_.element_type)
     if flat.rank != type_.rank:
-        grouping = {"reassociation": _reassociation(_groups(ones_of(value.type)))}
+        grouping = {"reassociation": reassociation_of(_groups(ones_of(value.type)))}
         value = ir.Operation.create("tensor.collapse_shape", [flat], [value], grouping).results[0]
     sizes = [size for size in (_size(value, place) for place in range(flat.rank)) if size is not None]
     attributes = {
-        "reassociation": _reassociation(_groups(ones_of(target))),
+        "reassociation": reassociation_of(_groups(ones_of(target))),
         "static_output_shape": ir.DenseI64ArrayAttr.get(target.shape),
     }
     return ir.Operation.create("tensor.expand_shape", [target], [value, *sizes], attributes).results[0]
@@ -126,8 +126,3 @@ def _groups(ones: list[bool]) -> Groups:
         started = started or not one
         groups[-1].append(dim)
     return groups
-
-
-def _reassociation(groups: Groups) -> ir.ArrayAttr:
-    number = ir.IntegerType.get_signless(64)
-    return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(number, dim) for dim in group]) for group in groups])

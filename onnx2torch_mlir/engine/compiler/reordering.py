@@ -18,6 +18,7 @@ from onnx2torch_mlir.engine.compiler.dim_orders import (
     plain,
     ranks_of_loops,
     reassociation,
+    reassociation_of,
 )
 from onnx2torch_mlir.engine.compiler.order_propagation import (
     RESHAPES,
@@ -152,10 +153,7 @@ def _reshape(operation: ir.Operation, placement: Placement) -> None:
         raise ValueError("an expansion has a result in an order that it cannot give")
     operation.operands[0] = placement.lying(source, coarse if expands else expanded(coarse, groups))
     starts = iter(range(sum(len(group) for group in groups)))
-    number = ir.IntegerType.get_signless(64)
-    operation.attributes["reassociation"] = ir.ArrayAttr.get(
-        [ir.ArrayAttr.get([ir.IntegerAttr.get(number, next(starts)) for _ in groups[group]]) for group in coarse]
-    )
+    operation.attributes["reassociation"] = reassociation_of([[next(starts) for _ in groups[group]] for group in coarse])
     if expands:
         _permute(operation, order, 1, ("static_output_shape",))
 

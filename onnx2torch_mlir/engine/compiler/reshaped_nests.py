@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler.dim_orders import loops_of, reassociation
+from onnx2torch_mlir.engine.compiler.dim_orders import loops_of, reassociation, reassociation_of
 from onnx2torch_mlir.engine.compiler.extents import size_from, size_of
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, fill
 from onnx2torch_mlir.engine.compiler.loop_order import iterators, substitute
@@ -183,9 +183,8 @@ def _expanded(value: ir.Value, map_: ir.AffineMap, loops: dict[int, list[int]], 
         return value
     dynamic = ir.ShapedType.get_dynamic_size()
     static = [dynamic if isinstance(size, ir.Value) else size for size in shape]
-    number = ir.IntegerType.get_signless(64)
     attributes = {
-        "reassociation": ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(number, i) for i in g]) for g in groups]),
+        "reassociation": reassociation_of(groups),
         "static_output_shape": ir.DenseI64ArrayAttr.get(static),
     }
     target = ir.RankedTensorType.get(static, type_.element_type)

@@ -94,7 +94,6 @@ def is_harmless(operation: ir.Operation) -> bool:
 def _fuse_run(run: list[ir.Operation], repeated: RepeatedCode) -> list[ir.Operation]:
     equal = Equal()
     for generic in run:
-        _put_columns_inside(generic)
         _put_rows_outside(generic)
     nests = [nest_of(generic, equal) for generic in run]
     loops: list[ir.Operation] = []
@@ -109,30 +108,27 @@ def _fuse_run(run: list[ir.Operation], repeated: RepeatedCode) -> list[ir.Operat
     return loops
 
 
-def _put_columns_inside(generic: ir.Operation) -> None:
-    """Let rows that are added up, each times a number (a single row times a matrix), be added up as vectors of their columns,
-    if registers hold these: the loop over columns becomes the innermost."""
-    reductions, operands, unit = iterators(generic), accesses(generic), of_host()
-    last = len(reductions) - 1
-    if not any(reductions) or not reductions[last] or all(access.step(last) in (0, 1) for access in operands):
-        return
-    lengths = extents(operands, len(reductions))
-    dense = [
-        dim
-        for dim, length in enumerate(lengths)
-        if not reductions[dim] and length is not None and operands[-1].step(dim) == 1 and length > 1
-        if all(access.step(dim) in (0, 1) for access in operands) and length <= unit.registers // 2 * unit.lanes
-    ]
-    if dense:
-        interchange(generic, [*(dim for dim in range(last + 1) if dim != dense[-1]), dense[-1]])
-
-
 def _put_rows_outside(generic: ir.Operation) -> None:
-    """Let what is added up for each row come after the loops over rows, if neighbours in memory are added up innermost."""
-    reductions, operands = iterators(generic), accesses(generic)
-    order = sorted(range(len(reductions)), key=lambda dim: reductions[dim])
-    if reductions and reductions[-1] and all(access.step(order[-1]) in (0, 1) for access in operands):
-        interchange(generic, order)
+    """Let what is added up come after the loops over rows, if neighbours in memory are added up innermost; else, where rows are
+    added up, each times a number (a single row times a matrix), let vectors of their columns be, if registers hold these: the
+    loop over columns becomes the innermost."""
+    reductions = iterators(generic)
+    last = len(reductions) - 1
+    if not reductions or not reductions[last]:
+        return
+    operands = accesses(generic)
+    dense = [dim for dim in range(last + 1) if all(access.step(dim) in (0, 1) for access in operands)]
+    if last in dense:
+        interchange(generic, sorted(range(last + 1), key=lambda dim: reductions[dim]))
+        return
+    lengths, unit = extents(operands, last + 1), of_host()
+    columns = [
+        dim
+        for dim in dense
+        if not reductions[dim] and operands[-1].step(dim) == 1 and 1 < (lengths[dim] or 0) <= unit.registers // 2 * unit.lanes
+    ]
+    if columns:
+        interchange(generic, [*(dim for dim in range(last + 1) if dim != columns[-1]), columns[-1]])
 
 
 def _group_from(nests: list[Nest | None], start: int, equal: Equal) -> Group | None:

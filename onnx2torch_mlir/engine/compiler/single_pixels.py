@@ -6,6 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from onnx2torch_mlir.engine.compiler import linalg_ops
+from onnx2torch_mlir.engine.compiler.dim_orders import reassociation_of
 from onnx2torch_mlir.engine.compiler.tensor_parts import dim_of
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
 from onnx2torch_mlir.engine.compiler.window_sums import has_single_pixels, indexing_maps, is_sum_of_products
@@ -65,7 +66,7 @@ def _merge(generic: ir.Operation) -> None:
         generic.regions[0].blocks[0].append_to(made.regions[0])
         shape: list[int | ir.Value] = [*sizes[:before], *(dim_of(image, axis) for axis in range(before, rank))]
         static = [dynamic if isinstance(size, ir.Value) else size for size in shape]
-        attributes = {"reassociation": _groups(merged), "static_output_shape": ir.DenseI64ArrayAttr.get(static)}
+        attributes = {"reassociation": reassociation_of(merged), "static_output_shape": ir.DenseI64ArrayAttr.get(static)}
         operands = [made.results[0], *(size for size in shape if isinstance(size, ir.Value))]
         wide = ir.Operation.create("tensor.expand_shape", [ir.RankedTensorType.get(static, element)], operands, attributes)
         result = wide.results[0]
@@ -85,9 +86,5 @@ def _reshaped(value: ir.Value, groups: list[list[int]]) -> ir.Value:
             size = dynamic if size == dynamic or type_.is_dynamic_dim(axis) else size * type_.shape[axis]
         sizes.append(size)
     target = ir.RankedTensorType.get(sizes, type_.element_type)
-    return ir.Operation.create("tensor.collapse_shape", [target], [value], {"reassociation": _groups(groups)}).results[0]
-
-
-def _groups(groups: list[list[int]]) -> ir.ArrayAttr:
-    number = ir.IntegerType.get_signless(64)
-    return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(number, axis) for axis in group]) for group in groups])
+    attributes = {"reassociation": reassociation_of(groups)}
+    return ir.Operation.create("tensor.collapse_shape", [target], [value], attributes).results[0]

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler.loop_order import Access, accesses, coefficient, extents, iterators, length_of, origin
+from onnx2torch_mlir.engine.compiler.loop_order import (
+    Access,
+    accesses,
+    coefficient,
+    continuing,
+    extents,
+    iterators,
+    length_of,
+    origin,
+)
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import is_memref
 from onnx2torch_mlir.engine.compiler.window_channels import Channels, channels_of, line_of
@@ -129,13 +138,9 @@ def match(generic: ir.Operation) -> Found | None:
 def _side_by_side(loop: int, others: Sequence[int], operands: Sequence[Access], lengths: Sequence[int | None]) -> int:
     """How many neighbours there are along a loop and ``others`` that continue it, in the input and the result; many, if that is
     not known."""
-    count = lengths[loop]
-    while count is not None:
-        on = [dim for dim in others if all(operands[place].step(dim) == count for place in (0, -1))]
-        if not on or not count:
-            return count
-        count = None if lengths[on[0]] is None else count * (lengths[on[0]] or 0)
-    return _MANY_CHANNELS
+    counts = [lengths[dim] for dim in (loop, *continuing(loop, others, [operands[0], operands[-1]], lengths))]
+    known = [count for count in counts if count is not None]
+    return math.prod(known) if len(known) == len(counts) else _MANY_CHANNELS
 
 
 def _along_lines(found: Found) -> Found | None:
