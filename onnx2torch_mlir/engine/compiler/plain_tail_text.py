@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from onnx2torch_mlir.engine.compiler import row_tables
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, constants, header_word, masked_load
 
 BIAS, IS_BOUNDED, LEAST, MOST, OTHER, LINE, STEP, JUMP = range(8)
@@ -30,7 +31,7 @@ def put_rows(table: str, first: str, count: str, words: str) -> list[str]:
 FUNCTION = "\n".join(
     [
         "func.func private @o2m_lines(%table: !llvm.ptr, %first: i64, %count: i64, %words: !llvm.ptr) {",
-        *constants(none=0, one=1, two=2),
+        *constants(none=0, one=1),
         *header_word("%line", "%words", LINE),
         *header_word("%step", "%words", STEP),
         *header_word("%jump", "%words", JUMP),
@@ -44,24 +45,31 @@ FUNCTION = "\n".join(
         "%to_line = arith.muli %lines_before, %whole : i64",
         "%to_place = arith.muli %place, %step : i64",
         "%begin = arith.addi %to_line, %to_place : i64",
-        "%end:3 = scf.for %row = %none to %count step %one iter_args(%at = %begin, %p = %place, %last = %begin)"
-        " -> (i64, i64, i64) : i64 {",
-        "%twice = arith.muli %row, %two : i64",
-        "%second = arith.addi %twice, %one : i64",
-        "%entry = llvm.getelementptr %table[%second] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        "llvm.store %at, %entry : i64, !llvm.ptr",
-        "%moved = arith.addi %p, %one : i64",
-        "%ends = arith.cmpi eq, %moved, %line : i64",
-        "%by = arith.select %ends, %jump, %step : i64",
-        "%after = arith.addi %at, %by : i64",
-        "%p_after = arith.select %ends, %none, %moved : i64",
-        "scf.yield %after, %p_after, %at : i64, i64, i64",
-        "}",
+        "%over_the_edge = arith.subi %jump, %step : i64",
+        *row_tables.run_start("%step", "%step"),
+        *row_tables.in_runs(
+            "%count",
+            [("%at", "%begin"), ("%p", "%place")],
+            [
+                "%to_end = arith.subi %line, %p : i64",
+                *row_tables.run("%here", None, "%at"),
+                "%far = arith.muli %many, %step : i64",
+                "%along = arith.addi %at, %far : i64",
+                "%moved = arith.addi %p, %many : i64",
+                "%ends = arith.cmpi eq, %moved, %line : i64",
+                "%by = arith.select %ends, %over_the_edge, %none : i64",
+                "%after = arith.addi %along, %by : i64",
+                "%p_after = arith.select %ends, %none, %moved : i64",
+            ],
+            ["%after", "%p_after"],
+        ),
         # The last row may be there twice (`row_tables.write_for_tiles`).
         "%behind = arith.muli %count, %two : i64",
         "%behind_second = arith.addi %behind, %one : i64",
         "%again = llvm.getelementptr %table[%behind_second] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        "llvm.store %end#2, %again : i64, !llvm.ptr",
+        "%last_at = llvm.getelementptr %again[-2] : (!llvm.ptr) -> !llvm.ptr, i64",
+        "%last = llvm.load %last_at : !llvm.ptr -> i64",
+        "llvm.store %last, %again : i64, !llvm.ptr",
         "}",
         "return",
         "}",

@@ -5,10 +5,15 @@ Whoever computes rows writes the table of these: it stays in the first-level cac
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler.code_text import declared, product, words
+from collections.abc import Sequence
+
+from onnx2torch_mlir.engine.compiler.code_text import constants, declared, product, word_at, words
 
 ENTRY_BYTES = 16
 """Of a table: two offsets for each place."""
+_AT_ONCE = 4
+"""Entries that a vector writes."""
+_OFFSETS, _MASK = f"vector<{2 * _AT_ONCE}xi64>", f"vector<{2 * _AT_ONCE}xi1>"
 
 
 def rows(count: int) -> str:
@@ -24,23 +29,104 @@ def rows(count: int) -> str:
         "%one = arith.constant 1 : i64",
         *_first(count),
     ]
-    # Places go along from row to row, for divisions cost more.
+    inner = [f"%{side}{count - 1}" if count else "%none" for side in ("ma", "mc")]
+    lines += run_start(inner[0], inner[1])
+    # Along the innermost dim all are as far apart, which vectors write; divisions cost more than to go along.
     running = [f"%{side}0" if count else "%none" for side in "ac"] + [f"%at{i}" for i in range(1, count)]
     held = ["%ha", "%hc", *(f"%p{i}" for i in range(1, count))]
-    given = ", ".join(f"{name} = {value}" for name, value in zip(held, running, strict=True))
-    kinds = ", ".join(["i64"] * len(held))
+    to_end = [f"%to_end = arith.subi %least{count - 1}, %p{count - 1} : i64"] if count > 1 else []
     step, after = _step(count)
-    lines += [
-        f"%end:{len(held)} = scf.for %row = %none to %size step %one iter_args({given}) -> ({kinds}) : i64 {{",
-        "%entry = arith.addi %row, %row : i64",
-        "%here = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        "llvm.store %ha, %here : i64, !llvm.ptr",
-        "%second = llvm.getelementptr %here[1] : (!llvm.ptr) -> !llvm.ptr, i64",
-        "llvm.store %hc, %second : i64, !llvm.ptr",
-        *step,
-        f"scf.yield {', '.join(after)} : {kinds}",
+    lines += in_runs("%size", list(zip(held, running, strict=True)), [*to_end, *run("%here", "%ha", "%hc"), *step], after)
+    return "\n".join([*lines, "return", "}"])
+
+
+def run_start(first: str, second: str) -> list[str]:
+    """What `run` needs: how many bytes each of the two offsets of a place is behind that of the place before."""
+    return [
+        f"%is_second = arith.constant dense<[{', '.join(['false', 'true'] * _AT_ONCE)}]> : {_MASK}",
+        f"%ordinals = arith.constant dense<[{', '.join(str(i // 2) for i in range(2 * _AT_ONCE))}]> : {_OFFSETS}",
+        *constants(at_once=_AT_ONCE, two=2),
+        f"%first_step = arith.muli {first}, %one : i64",
+        f"%second_step = arith.muli {second}, %one : i64",
+        *_pairs("%steps", "%first_step", "%second_step"),
+        f"%within = arith.muli %steps, %ordinals : {_OFFSETS}",
+        f"%all_at_once = vector.broadcast %at_once : i64 to {_OFFSETS}",
+        f"%further = arith.muli %steps, %all_at_once : {_OFFSETS}",
     ]
-    return "\n".join([*lines, "}", "return", "}"])
+
+
+def in_runs(size: str, running: Sequence[tuple[str, str]], body: Sequence[str], after: Sequence[str]) -> list[str]:
+    """A loop over so many entries from ``%table`` on, ``%many`` in each turn, whose first is ``%here``.
+
+    They are all that are left, or no more than ``%to_end``, if the ``body`` begins by telling that. ``running`` are names of
+    numbers and what they are at first, ``after`` what they are in the next turn.
+    """
+    held, kinds = [name for name, _ in running], ", ".join(["i64"] * (1 + len(running)))
+    told = [line for line in body if line.startswith("%to_end =")]
+    given = ", ".join(f"{name} = {value}" for name, value in [("%entry", "%none"), *running])
+    return [
+        f"%ran:{1 + len(running)} = scf.while ({given}) : ({kinds}) -> ({kinds}) {{",
+        f"%goes_on = arith.cmpi slt, %entry, {size} : i64",
+        f"scf.condition(%goes_on) {', '.join(['%entry', *held])} : {kinds}",
+        "} do {",
+        f"^bb0({', '.join(f'{name}: i64' for name in ['%entry', *held])}):",
+        f"%left = arith.subi {size}, %entry : i64",
+        *told,
+        f"%many = arith.minsi %left, {'%to_end' if told else '%left'} : i64",
+        "%to_here = arith.muli %entry, %two : i64",
+        "%here = llvm.getelementptr %table[%to_here] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        *(line for line in body if line not in told),
+        "%entry_after = arith.addi %entry, %many : i64",
+        f"scf.yield {', '.join(['%entry_after', *after])} : {kinds}",
+        "}",
+    ]
+
+
+def run(here: str, first: str | None, second: str) -> list[str]:
+    """``%many`` entries, the steps of `run_start` apart, from one with both offsets on; of no ``first`` those stay that are
+    there."""
+    whole, part = ["%values"], [("%first_here", "%entry_at"), ("%second_here", "%second_at")]
+    stays = list[str]()
+    if first is None:
+        first, whole, part = second, ["%mixed"], part[1:]
+        stays = [
+            f"%there = llvm.load %group_at {{alignment = 8 : i64}} : !llvm.ptr -> {_OFFSETS}",
+            f"%mixed = arith.select %is_second, %values, %there : {_MASK}, {_OFFSETS}",
+        ]
+    return [
+        *_pairs("%of_first", first, second),
+        f"%start = arith.addi %of_first, %within : {_OFFSETS}",
+        "%over = arith.remui %many, %at_once : i64",
+        "%in_groups = arith.subi %many, %over : i64",
+        "%last_group = scf.for %group = %none to %in_groups step %at_once"
+        f" iter_args(%values = %start) -> ({_OFFSETS}) : i64 {{",
+        "%to_group = arith.muli %group, %two : i64",
+        f"%group_at = llvm.getelementptr {here}[%to_group] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        *stays,
+        f"llvm.store {whole[0]}, %group_at {{alignment = 8 : i64}} : {_OFFSETS}, !llvm.ptr",
+        f"%moved_on = arith.addi %values, %further : {_OFFSETS}",
+        f"scf.yield %moved_on : {_OFFSETS}",
+        "}",
+        "scf.for %single = %in_groups to %many step %one : i64 {",
+        "%to_single = arith.muli %single, %two : i64",
+        f"%entry_at = llvm.getelementptr {here}[%to_single] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        word_at("second_at", "%entry_at", 1),
+        "%first_far = arith.muli %single, %first_step : i64",
+        f"%first_here = arith.addi {first}, %first_far : i64",
+        "%second_far = arith.muli %single, %second_step : i64",
+        f"%second_here = arith.addi {second}, %second_far : i64",
+        *(f"llvm.store {value}, {place} : i64, !llvm.ptr" for value, place in part),
+        "}",
+    ]
+
+
+def _pairs(name: str, first: str, second: str) -> list[str]:
+    """``name``: both by turns, as in a table."""
+    return [
+        f"{name}_first = vector.broadcast {first} : i64 to {_OFFSETS}",
+        f"{name}_second = vector.broadcast {second} : i64 to {_OFFSETS}",
+        f"{name} = arith.select %is_second, {name}_second, {name}_first : {_MASK}, {_OFFSETS}",
+    ]
 
 
 def _name(count: int) -> str:
@@ -74,16 +160,17 @@ def _first(count: int) -> list[str]:
 
 
 def _step(count: int) -> tuple[list[str], list[str]]:
-    """From a row to the next: the lines, and the offsets and places then."""
+    """From a run of ``%many`` places to the next: the lines, and the offsets and places then."""
     lines, places = [], list[str]()
     offsets = {"a": "%ha", "c": "%hc"}
-    carry = "%one"
+    carry = "%many"
     for i in reversed(range(count)):
         for side in "ac":
-            step = f"%m{side}{i}"
+            step = f"%back{side}{i}"
             if i < count - 1:
-                step = f"%back{side}{i}"
                 lines.append(f"{step} = arith.select %wraps{i + 1}, %jump{side}{i + 1}, %none : i64")
+            else:
+                lines.append(f"{step} = arith.muli %many, %m{side}{i} : i64")
             lines.append(f"%n{side}{i} = arith.addi {offsets[side]}, {step} : i64")
             offsets[side] = f"%n{side}{i}"
         if i:
