@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from onnx2torch_mlir.engine.compiler import row_tables
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, constants, header_word, masked_load
 
-BIAS, IS_BOUNDED, LEAST, MOST, OTHER, LINE, STEP, JUMP = range(8)
-"""The words: where the numbers for the columns are, or null; whether there are bounds, and both; how many bytes behind its
+BIAS, BOUNDS, LEAST, MOST, OTHER, LINE, STEP, JUMP = range(8)
+"""The words: where the numbers for the columns are, or null; how many bounds there are, and both,
+infinite if not there: one is the least alone; how many bytes behind its
 place in the result another array's element is, 0 where there is none; how many rows are in a line, 0 where they are as the
 driver's words say; and how many bytes are from row to row, and from the last of a line to the next."""
 
@@ -100,19 +101,40 @@ def finished(
         "%bias_at = llvm.load %finish : !llvm.ptr -> !llvm.ptr",
         "%bias = llvm.getelementptr %bias_at[%column] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
         '%has_bias = llvm.icmp "ne" %bias_at, %nothing : !llvm.ptr',
-        f"%no_lane = arith.constant dense<false> : vector<{lanes}xi1>",
         # What changes no number, not even a zero's sign.
         f"%no_bias = arith.constant dense<-0.0> : {vector}",
     )
-    for half in halves:
-        emit(
-            f"%bias{half}_at = llvm.getelementptr %bias[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32",
-            f"%of_bias{half} = arith.select %has_bias, %m{half}, %no_lane : vector<{lanes}xi1>",
-            masked_load(f"%bias{half}", f"%bias{half}_at", f"%of_bias{half}", lanes, off="%no_bias"),
-        )
+    of_columns = [f"%bias{half}" for half in halves]
+    kinds_of_columns = ", ".join([vector] * len(halves))
+    places = [f"%bias{half}_at" for half in halves]
+    emit(
+        *(
+            f"{place} = llvm.getelementptr %bias[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32"
+            for half, place in zip(halves, places, strict=True)
+        ),
+        f"%column_terms:{len(halves)} = scf.if %has_bias -> ({kinds_of_columns}) {{",
+        # Masks take as long as a step of the sums.
+        f"%whole_terms:{len(halves)} = scf.if %full -> ({kinds_of_columns}) {{",
+        *(
+            f"{name} = llvm.load {place} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}"
+            for name, place in zip(of_columns, places, strict=True)
+        ),
+        f"scf.yield {', '.join(of_columns)} : {kinds_of_columns}",
+        "} else {",
+        *(
+            masked_load(f"%part_of{half}", place, f"%m{half}", lanes, off="%no_bias")
+            for half, place in zip(halves, places, strict=True)
+        ),
+        f"scf.yield {', '.join(f'%part_of{half}' for half in halves)} : {kinds_of_columns}",
+        "}",
+        f"scf.yield {', '.join(f'%whole_terms#{half}' for half in halves)} : {kinds_of_columns}",
+        "} else {",
+        f"scf.yield {', '.join(['%no_bias'] * len(halves))} : {kinds_of_columns}",
+        "}",
+    )
     added = [f"%added{row}_{half}" for row, half in cells]
     for (_, half), value, name in zip(cells, sums, added, strict=True):
-        emit(f"{name} = arith.addf {value}, %bias{half} : {vector}")
+        emit(f"{name} = arith.addf {value}, %column_terms#{half} : {vector}")
     emit(f"%all:{len(sums)} = scf.if %joins -> ({kinds}) {{")
     joined = [f"%joined{row}_{half}" for row, half in cells]
     for (row, half), value, name in zip(cells, added, joined, strict=True):
@@ -123,26 +145,33 @@ def finished(
         )
     emit(f"scf.yield {', '.join(joined)} : {kinds}", "} else {", f"scf.yield {', '.join(added)} : {kinds}", "}")
     every = [f"%all#{i}" for i in range(len(sums))]
-    emit(
-        *header_word("%is_bounded", "%finish", IS_BOUNDED),
-        "%bounds = arith.cmpi ne, %is_bounded, %none : i64",
-        f"%bounded:{len(sums)} = scf.if %bounds -> ({kinds}) {{",
-    )
-    for name, number in (("least", LEAST), ("most", MOST)):
-        emit(
-            f"%{name}_at = llvm.getelementptr %finish[{number}] : (!llvm.ptr) -> !llvm.ptr, i64",
-            f"%{name}_number = llvm.load %{name}_at : !llvm.ptr -> f32",
-            f"%{name} = vector.broadcast %{name}_number : f32 to {vector}",
-        )
-    bounded = [f"%inside{i}" for i in range(len(sums))]
-    for i, (value, name) in enumerate(zip(every, bounded, strict=True)):
-        emit(
-            f"%small{i} = arith.cmpf ogt, %least, {value} : {vector}",
-            f"%from{i} = arith.select %small{i}, %least, {value} : vector<{lanes}xi1>, {vector}",
-            f"%large{i} = arith.cmpf ogt, %from{i}, %most : {vector}",
-            f"{name} = arith.select %large{i}, %most, %from{i} : vector<{lanes}xi1>, {vector}",
-        )
-    emit(f"scf.yield {', '.join(bounded)} : {kinds}", "} else {", f"scf.yield {', '.join(every)} : {kinds}", "}")
-    after = [f"%bounded#{i}" for i in range(len(sums))]
-    emit(f"scf.yield {', '.join(after)} : {kinds}", "} else {", f"scf.yield {', '.join(sums)} : {kinds}", "}")
+    emit(*header_word("%bounds", "%finish", BOUNDS))
+    inside = _bounded(emit, vector, lanes, every, ("least", LEAST, "%none"))
+    inside = _bounded(emit, vector, lanes, inside, ("most", MOST, "%one"))
+    emit(f"scf.yield {', '.join(inside)} : {kinds}", "} else {", f"scf.yield {', '.join(sums)} : {kinds}", "}")
     return [f"%done#{i}" for i in range(len(sums))]
+
+
+def _bounded(
+    emit: Callable[..., None], vector: str, lanes: int, values: Sequence[str], bound: tuple[str, int, str]
+) -> list[str]:
+    """The ``values`` that one bound takes the place of: its name, its word, and how many bounds there are at most where
+    it is not there."""
+    name, number, fewer = bound
+    kinds = ", ".join([vector] * len(values))
+    emit(
+        f"%has_{name} = arith.cmpi sgt, %bounds, {fewer} : i64",
+        f"%within_{name}:{len(values)} = scf.if %has_{name} -> ({kinds}) {{",
+        f"%{name}_at = llvm.getelementptr %finish[{number}] : (!llvm.ptr) -> !llvm.ptr, i64",
+        f"%{name}_number = llvm.load %{name}_at : !llvm.ptr -> f32",
+        f"%{name} = vector.broadcast %{name}_number : f32 to {vector}",
+    )
+    found = [f"%{name}_or{i}" for i in range(len(values))]
+    for i, (value, inside) in enumerate(zip(values, found, strict=True)):
+        order = (f"%{name}", value) if number == LEAST else (value, f"%{name}")
+        emit(
+            f"%beyond_{name}{i} = arith.cmpf ogt, {order[0]}, {order[1]} : {vector}",
+            f"{inside} = arith.select %beyond_{name}{i}, %{name}, {value} : vector<{lanes}xi1>, {vector}",
+        )
+    emit(f"scf.yield {', '.join(found)} : {kinds}", "} else {", f"scf.yield {', '.join(values)} : {kinds}", "}")
+    return [f"%within_{name}#{i}" for i in range(len(values))]

@@ -19,7 +19,7 @@ from onnx2torch_mlir.engine.compiler.argument_words import stored
 from onnx2torch_mlir.engine.compiler.contraction_tails import Follower, spread_of
 from onnx2torch_mlir.engine.compiler.flatten import value_of
 from onnx2torch_mlir.engine.compiler.nest_sizes import address
-from onnx2torch_mlir.engine.compiler.plain_tail_text import BIAS, IS_BOUNDED, JUMP, LEAST, LINE, MOST, OTHER, STEP
+from onnx2torch_mlir.engine.compiler.plain_tail_text import BIAS, BOUNDS, JUMP, LEAST, LINE, MOST, OTHER, STEP
 from onnx2torch_mlir.engine.compiler.walks import constant_of, is_memref, made_by, pointer, root_of, word
 
 _BYTES = 4
@@ -41,6 +41,12 @@ class Plain:
     bounds: Bounds
     lines: tuple[int, int, int]
     """Rows of a line, and elements from row to row, and from the last of a line to the next; or zeros."""
+
+    @property
+    def bound_count(self) -> int:
+        """`plain_tail_text.BOUNDS`: that of ReLU is the least alone."""
+        least, most = self.bounds
+        return 2 if most < math.inf else int(least > -math.inf)
 
 
 def plain(tail: Follower, batches: int) -> Plain | None:
@@ -134,7 +140,7 @@ def handed_on(tail: Plain) -> Iterator[list[ir.Value]]:
     line, step, jump = tail.lines
     stack = llvm.StackSaveOp(pointer()).result
     bias = nothing if tail.bias is None else address(tail.bias)
-    known = {BIAS: bias, IS_BOUNDED: value_of(int(tail.bounds != _NO_BOUNDS)), LEAST: least, MOST: most}
+    known = {BIAS: bias, BOUNDS: value_of(tail.bound_count), LEAST: least, MOST: most}
     known |= {OTHER: far, LINE: value_of(line)}
     known |= {STEP: value_of(step * _BYTES), JUMP: value_of(jump * _BYTES)}
     yield [nothing, nothing, stored([known[number] for number in sorted(known)])]

@@ -139,15 +139,18 @@ def _first(count: int) -> list[str]:
     lines = []
     rest, offsets = "%first", {"a": "%none", "c": "%none"}
     for i in reversed(range(count)):
-        lines += [
-            f"%least{i} = arith.maxsi %mn{i}, %one : i64",
-            f"%at{i} = arith.remui {rest}, %least{i} : i64",
-            f"%rest{i} = arith.divui {rest}, %least{i} : i64",
-        ]
-        rest = f"%rest{i}"
+        # No dim is outside the first one, and to divide costs as much as to write some entries.
+        at = f"%at{i}" if i else rest
+        if i:
+            lines += [
+                f"%least{i} = arith.maxsi %mn{i}, %one : i64",
+                f"%at{i} = arith.remui {rest}, %least{i} : i64",
+                f"%rest{i} = arith.divui {rest}, %least{i} : i64",
+            ]
+            rest = f"%rest{i}"
         for side in "ac":
             lines += [
-                f"%f{side}{i} = arith.muli %at{i}, %m{side}{i} : i64",
+                f"%f{side}{i} = arith.muli {at}, %m{side}{i} : i64",
                 f"%{side}{i} = arith.addi {offsets[side]}, %f{side}{i} : i64",
             ]
             offsets[side] = f"%{side}{i}"
