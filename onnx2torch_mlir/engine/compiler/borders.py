@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
+from onnx2torch_mlir.engine.compiler import pixel_rooms
 from onnx2torch_mlir.engine.compiler.linalg_ops import fill
 from onnx2torch_mlir.engine.compiler.tensor_parts import Extent, Part, added, dim_of, value_of
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
@@ -53,7 +54,8 @@ def _replace(pad: ir.Operation, number: int) -> None:
             for d, (end, width) in enumerate(zip(ends, high, strict=True))
         ]
         sizes = [value_of(size) for d, size in enumerate(outer) if to.is_dynamic_dim(d)]
-        whole = ir.Operation.create("tensor.empty", [to], sizes).results[0]
+        room = pixel_rooms.with_room(to) if not _is_padded(low[-1], high[-1]) else to
+        whole = ir.Operation.create("tensor.empty", [room], sizes).results[0]
         if maker is not None:
             # Equal ones would become one, which a contraction reads while it makes what is padded next.
             whole.owner.attributes[_OWN] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
@@ -69,6 +71,8 @@ def _replace(pad: ir.Operation, number: int) -> None:
             maker.operands[len(maker.operands) - 1] = middle.of(whole)
     with ir.InsertionPoint(pad), pad.location:
         whole = middle.put(source, whole)
+        if room != to:
+            whole = pixel_rooms.without_room(whole, to)
     result.replace_all_uses_with(whole)
     pad.erase()
 
@@ -120,6 +124,10 @@ def _beginning(maker: ir.Operation) -> ir.Operation:
             for operation in (made, *([fill] if fill is not None and fill.block == maker.block else [])):
                 first = operation if operation.is_before_in_block(first) else first
     return first
+
+
+def _is_padded(*widths: Extent) -> bool:
+    return any(not isinstance(width, int) or width for width in widths)
 
 
 def _dynamic(pad: ir.Operation) -> int:

@@ -28,6 +28,8 @@ _OGT = 2
 
 Bounds = tuple[float, float]
 """What takes the place of smaller numbers, and of larger ones: infinities, where nothing does."""
+_ALL = 1 << 40
+"""More rows than there are, which are all of one line."""
 _NO_BOUNDS = (-math.inf, math.inf)
 
 
@@ -86,7 +88,7 @@ def _lines(out: ir.Value) -> tuple[int, int, int] | None:
     if step is None or line_step is None:
         return None
     if len(groups) == 1:
-        return 1, 0, step
+        return _ALL, step, step
     return None if count is None else (count, step, line_step - (count - 1) * step)
 
 

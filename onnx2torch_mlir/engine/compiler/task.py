@@ -39,6 +39,7 @@ from onnx2torch_mlir.engine.compiler import (
     object_code,
     parallel_loops,
     passes,
+    pixel_rooms,
     pointer_chasing,
     pool_code,
     pool_workers,
@@ -208,6 +209,8 @@ def _to_loops(
         fusion.read_in_place(module)
         fusion.fuse_pointwise(module)
         borders.fill_borders(module)
+        if options.enabled("channels_last"):
+            pixel_rooms.make(module)
         _protect_arguments(module)
     passes.run(module, "simplification after fusion", passes.SIMPLIFY, diagnostics)
     with passes.findings_of("destinations", diagnostics):
