@@ -66,8 +66,8 @@ def agrees(net, *outputs, rtol=2e-5, shape=None, reference="onnxruntime"):
         np.testing.assert_allclose(result, want, rtol=rtol, atol=rtol * (1 + np.abs(want).max(initial=0)))
 
 
-def moves(net, *outputs):
-    """How many values are moved once the orders are chosen."""
+def moves(net, *outputs, what="linalg.transpose"):
+    """How many values are moved once the orders are chosen; or ``what`` else is counted then."""
     program = convert(read(net.model(*outputs))).lowered
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(program.bytecode)
@@ -75,7 +75,7 @@ def moves(net, *outputs):
         channels_last.carry(module)
         assert module.operation.verify()
         passes.run(module, "simplification", passes.SIMPLIFY, passes.Diagnostics())
-        return str(module).count("linalg.transpose")
+        return str(module).count(what)
 
 
 def residual(net, x):
@@ -119,6 +119,16 @@ def test_transposed_and_grouped():
     x = net.add("ConvTranspose", x, net.weight(8, 4, 2, 2), net.weight(4), strides=[2, 2], channels=4)
     x = net.add("ConvTranspose", net.add("Relu", x), net.weight(4, 3, 3, 3), group=2, pads=[1] * 4, channels=6)
     agrees(net, net.conv(x, 12, groups=6))
+
+
+def test_a_single_image_of_groups_has_its_dims_where_its_neighbours_have_them():
+    net = Net(2, (1, 6, 9, 7))
+    x = net.add("Relu", net.conv("x", 24, (1, 1)))
+    x = net.add("Relu", net.conv(x, 24, groups=3, pads=[1] * 4, strides=[2, 2]))
+    result = net.conv(x, 5, (1, 1))
+    # All that is reshaped are the groups of channels: the batch of one is no reason.
+    assert moves(net, result, what="tensor.collapse_shape") == 1
+    agrees(net, result)
 
 
 def test_tokens_of_patches_are_not_moved():

@@ -60,8 +60,9 @@ def expanded(order: Order, groups: Groups) -> Order:
 
 def collapsed(order: Order, groups: Groups, ones: Sequence[bool]) -> Order | None:
     """The order of a collapsed tensor of which the expanded one (``ones`` are its) has ``order``; None if it is not one."""
-    rank = {dim: place for place, dim in enumerate(without_ones(order, ones))}
-    keys = [min((rank[dim] for dim in group if dim in rank), default=None) for group in groups]
+    rank = {dim: place for place, dim in enumerate(order)}
+    # Dims of size 1 stay where they stand among the others, or the neighbours would name the same memory in another way.
+    keys = [min((rank[dim] for dim in group if not ones[dim]), default=min(map(rank.__getitem__, group))) for group in groups]
     found = placed(keys)
     return found if without_ones(expanded(found, groups), ones) == without_ones(order, ones) else None
 
