@@ -108,3 +108,12 @@ def test_numbers_of_open_size(size):
     x = RNG.standard_normal((2, 16, size, size)).astype(np.float32)
     (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     np.testing.assert_allclose(engine.run({"x": x})[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_no_room_where_no_window_reads_what_is_padded(images):
+    pads = numpy_helper.from_array(np.array([0, 0, 1, 0, 0, 0, 2, 0]), "pads")
+    node = helper.make_node("Pad", ["x", "pads"], ["y"])
+    shapes = [helper.make_tensor_value_info("x", 1, [1, 3, 5, 256]), helper.make_tensor_value_info("y", 1, [1, 3, 8, 256])]
+    graph = helper.make_graph([node], "g", shapes[:1], shapes[1:], [pads])
+    built(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+    assert 272 not in images

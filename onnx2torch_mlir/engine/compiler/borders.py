@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler import pixel_rooms
+from onnx2torch_mlir.engine.compiler.dim_orders import loops_of
 from onnx2torch_mlir.engine.compiler.linalg_ops import fill
 from onnx2torch_mlir.engine.compiler.tensor_parts import Extent, Part, added, dim_of, value_of
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
+from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 _OWN = "o2m.padded"
 """The attribute of memory that is not to be shared."""
@@ -54,7 +56,7 @@ def _replace(pad: ir.Operation, number: int) -> None:
             for d, (end, width) in enumerate(zip(ends, high, strict=True))
         ]
         sizes = [value_of(size) for d, size in enumerate(outer) if to.is_dynamic_dim(d)]
-        room = pixel_rooms.with_room(to) if not _is_padded(low[-1], high[-1]) else to
+        room = pixel_rooms.with_room(to) if _is_image(pad, low[-1], high[-1]) else to
         whole = ir.Operation.create("tensor.empty", [room], sizes).results[0]
         if maker is not None:
             # Equal ones would become one, which a contraction reads while it makes what is padded next.
@@ -126,8 +128,19 @@ def _beginning(maker: ir.Operation) -> ir.Operation:
     return first
 
 
-def _is_padded(*widths: Extent) -> bool:
-    return any(not isinstance(width, int) or width for width in widths)
+def _is_image(pad: ir.Operation, *widths: Extent) -> bool:
+    """Whether its last axis, padded by these widths, is not padded, and windows alone read it."""
+    users = [use.owner.operation for use in pad.results[0].uses]
+    return all(isinstance(width, int) and width == 0 for width in widths) and bool(users) and all(map(_has_windows, users))
+
+
+def _has_windows(operation: ir.Operation) -> bool:
+    if operation.name == "tensor.expand_shape":
+        # Into groups of channels.
+        return all(_has_windows(use.owner.operation) for use in operation.results[0].uses)
+    if operation.name != "linalg.generic":
+        return False
+    return any(len(loops) > 1 for map_ in indexing_maps(operation) for loops in loops_of(map_))
 
 
 def _dynamic(pad: ir.Operation) -> int:

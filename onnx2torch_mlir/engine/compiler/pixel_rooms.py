@@ -54,20 +54,27 @@ def make(module: ir.Module) -> None:
         if nest in seen:
             continue
         seen.add(nest)
-        if _may_have_room(nest):
+        users, type_ = _users(nest), nest.results[0].type
+        # What alone reads sums is their tail, and makes what is kept of them (contraction_tails.py).
+        has_tail = any(iterators(nest)) and len(users) == 1 and _is_pointwise(users[0])
+        if not has_tail and _may_have_room(nest):
             _give(nest, len(seen))
-            waiting += [user for user in _users(nest) if _goes_on(user, nest.results[0].type)]
+        waiting += [user for user in users if _is_pointwise(user) and user.results[0].type == type_]
 
 
 def _makes_channels(nest: ir.Operation) -> bool:
-    """Whether it sums up what a weight of its own has for each of its channels, which lie side by side."""
+    """Whether it sums up what a weight alone has for each of its channels, which lie side by side: no windows of each channel,
+    whose tails write all of an image as one (windows.py)."""
     if not any(iterators(nest)) or len(nest.results) != 1 or len(nest.operands) != 3:
         return False
     maps = [attribute.value for attribute in ir.ArrayAttr(nest.attributes["indexing_maps"])]
     if maps[2].n_dims == 0 or not list(maps[2].results):
         return False
     last = maps[2].results[-1]
-    return isinstance(last, ir.AffineDimExpr) and any(coefficient(e, last.position) for e in maps[1].results)
+    if not isinstance(last, ir.AffineDimExpr):
+        return False
+    of_image, of_weight = (any(coefficient(e, last.position) for e in map_.results) for map_ in maps[:2])
+    return of_weight and not of_image
 
 
 def _may_have_room(nest: ir.Operation) -> bool:
@@ -83,17 +90,12 @@ def _may_have_room(nest: ir.Operation) -> bool:
 
 
 def _users(nest: ir.Operation) -> list[ir.Operation]:
-    return [use.owner.operation for use in nest.results[0].uses]
+    """Those that read its result, each once."""
+    return list(dict.fromkeys(use.owner.operation for use in nest.results[0].uses))
 
 
-def _goes_on(user: ir.Operation, type_: ir.Type) -> bool:
-    """Whether it is a pointwise nest that makes something like what it reads."""
-    return (
-        user.name == "linalg.generic"
-        and len(user.results) == 1
-        and user.results[0].type == type_
-        and not any(iterators(user))
-    )
+def _is_pointwise(nest: ir.Operation) -> bool:
+    return nest.name == "linalg.generic" and len(nest.results) == 1 and not any(iterators(nest))
 
 
 def _give(nest: ir.Operation, number: int) -> None:
