@@ -48,7 +48,9 @@ def make(module: ir.Module) -> None:
     """Give room to what convolutions of @main make, and pointwise nests of that."""
     (main,) = functions(module)
     waiting = [nest for nest in named(main, "linalg.generic") if _makes_channels(nest)]
+    # All are found before any is changed, for an operation's hash changes with its operands.
     seen = set[ir.Operation]()
+    found = list[ir.Operation]()
     while waiting:
         nest = waiting.pop()
         if nest in seen:
@@ -57,9 +59,10 @@ def make(module: ir.Module) -> None:
         users, type_ = _users(nest), nest.results[0].type
         # What alone reads sums is their tail, and makes what is kept of them (contraction_tails.py).
         has_tail = any(iterators(nest)) and len(users) == 1 and _is_pointwise(users[0])
-        if not has_tail and _may_have_room(nest):
-            _give(nest, len(seen))
+        found += [nest] if not has_tail and _may_have_room(nest) else []
         waiting += [user for user in users if _is_pointwise(user) and user.results[0].type == type_]
+    for number, nest in enumerate(found):
+        _give(nest, number)
 
 
 def _makes_channels(nest: ir.Operation) -> bool:
