@@ -5,7 +5,8 @@ four or two of the 64 sets: what a tile writes of some pixels, or a window reads
 more behind the channels every set serves. Convolutions of single pixels that make 256 channels or more are a quarter faster on
 Zen 4, depthwise ones of 512 channels twice as fast.
 
-Padded images have it wherever they are made (borders.py); `make` gives it to the results of convolutions whose sizes are known.
+Padded images that windows read have it wherever they are made (borders.py); `make` gives it to the results of convolutions
+whose sizes are known.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from onnx2torch_mlir.engine.compiler.flatten import element_bytes
 from onnx2torch_mlir.engine.compiler.linalg_ops import fill
 from onnx2torch_mlir.engine.compiler.loop_order import coefficient, iterators
 from onnx2torch_mlir.engine.compiler.tensor_parts import Part
-from onnx2torch_mlir.engine.compiler.walks import functions, made_by, named
+from onnx2torch_mlir.engine.compiler.walks import functions, i64, made_by, named
+from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
-OWN = "o2m.room"
+_OWN = "o2m.room"
 """The attribute of memory that is not to be shared: equal ``tensor.empty`` become one else."""
 _LEAST_RANK = 4
 """Of images: a batch of them, lines, pixels, channels."""
@@ -70,10 +72,8 @@ def _makes_channels(nest: ir.Operation) -> bool:
     whose tails write all of an image as one (windows.py)."""
     if not any(iterators(nest)) or len(nest.results) != 1 or len(nest.operands) != 3:
         return False
-    maps = [attribute.value for attribute in ir.ArrayAttr(nest.attributes["indexing_maps"])]
-    if maps[2].n_dims == 0 or not list(maps[2].results):
-        return False
-    last = maps[2].results[-1]
+    maps = indexing_maps(nest)
+    last = next(reversed(list(maps[2].results)), None)
     if not isinstance(last, ir.AffineDimExpr):
         return False
     of_image, of_weight = (any(coefficient(e, last.position) for e in map_.results) for map_ in maps[:2])
@@ -106,10 +106,6 @@ def _give(nest: ir.Operation, number: int) -> None:
     out, type_ = nest.operands[position], ir.RankedTensorType(nest.results[0].type)
     filled = made_by(out, "linalg.fill")
     with ir.InsertionPoint(nest), nest.location:
-        whole = ir.Operation.create("tensor.empty", [with_room(type_)], attributes={OWN: _number(number)}).results[0]
+        whole = ir.Operation.create("tensor.empty", [with_room(type_)], attributes={_OWN: i64(number)}).results[0]
         image = without_room(whole, type_)
         nest.operands[position] = image if filled is None else fill(filled.operands[0], image)
-
-
-def _number(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

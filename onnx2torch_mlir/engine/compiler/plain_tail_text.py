@@ -12,10 +12,10 @@ from onnx2torch_mlir.engine.compiler import row_tables
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, constants, header_word, masked_load
 
 BIAS, BOUNDS, LEAST, MOST, OTHER, LINE, STEP, JUMP = range(8)
-"""The words: where the numbers for the columns are, or null; how many bounds there are, and both,
-infinite if not there: one is the least alone; how many bytes behind its
-place in the result another array's element is, 0 where there is none; how many rows are in a line, 0 where they are as the
-driver's words say; and how many bytes are from row to row, and from the last of a line to the next."""
+"""The words: where the numbers for the columns are, or null; how many bounds there are, and both, infinite if not there: one
+is the least alone; how many bytes behind its place in the result another array's element is, 0 where there is none; how many
+rows are in a line, 0 where they are as the driver's words say; and how many bytes are from row to row, and from the last of a
+line to the next."""
 
 
 def put_rows(table: str, first: str, count: str, words: str) -> list[str]:
@@ -52,8 +52,7 @@ FUNCTION = "\n".join(
             "%count",
             [("%at", "%begin"), ("%p", "%place")],
             [
-                "%to_end = arith.subi %line, %p : i64",
-                *row_tables.run("%here", None, "%at"),
+                *row_tables.run(None, "%at"),
                 "%far = arith.muli %many, %step : i64",
                 "%along = arith.addi %at, %far : i64",
                 "%moved = arith.addi %p, %many : i64",
@@ -63,6 +62,7 @@ FUNCTION = "\n".join(
                 "%p_after = arith.select %ends, %none, %moved : i64",
             ],
             ["%after", "%p_after"],
+            ("%line", "%p"),
         ),
         # The last row may be there twice (`row_tables.write_for_tiles`).
         "%behind = arith.muli %count, %two : i64",

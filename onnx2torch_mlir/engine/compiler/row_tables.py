@@ -34,9 +34,9 @@ def rows(count: int) -> str:
     # Along the innermost dim all are as far apart, which vectors write; divisions cost more than to go along.
     running = [f"%{side}0" if count else "%none" for side in "ac"] + [f"%at{i}" for i in range(1, count)]
     held = ["%ha", "%hc", *(f"%p{i}" for i in range(1, count))]
-    to_end = [f"%to_end = arith.subi %least{count - 1}, %p{count - 1} : i64"] if count > 1 else []
+    to_end = (f"%least{count - 1}", f"%p{count - 1}") if count > 1 else None
     step, after = _step(count)
-    lines += in_runs("%size", list(zip(held, running, strict=True)), [*to_end, *run("%here", "%ha", "%hc"), *step], after)
+    lines += in_runs("%size", list(zip(held, running, strict=True)), [*run("%ha", "%hc"), *step], after, to_end)
     return "\n".join([*lines, "return", "}"])
 
 
@@ -55,14 +55,15 @@ def run_start(first: str, second: str) -> list[str]:
     ]
 
 
-def in_runs(size: str, running: Sequence[tuple[str, str]], body: Sequence[str], after: Sequence[str]) -> list[str]:
+def in_runs(
+    size: str, running: Sequence[tuple[str, str]], body: Sequence[str], after: Sequence[str], end: tuple[str, str] | None
+) -> list[str]:
     """A loop over so many entries from ``%table`` on, ``%many`` in each turn, whose first is ``%here``.
 
-    They are all that are left, or no more than ``%to_end``, if the ``body`` begins by telling that. ``running`` are names of
-    numbers and what they are at first, ``after`` what they are in the next turn.
+    They are all that are left, or no more than to the ``end`` of a line, given as its length and the place at hand. ``running``
+    are names of numbers and what they are at first, ``after`` what they are in the next turn.
     """
     held, kinds = [name for name, _ in running], ", ".join(["i64"] * (1 + len(running)))
-    told = [line for line in body if line.startswith("%to_end =")]
     given = ", ".join(f"{name} = {value}" for name, value in [("%entry", "%none"), *running])
     return [
         f"%ran:{1 + len(running)} = scf.while ({given}) : ({kinds}) -> ({kinds}) {{",
@@ -71,24 +72,24 @@ def in_runs(size: str, running: Sequence[tuple[str, str]], body: Sequence[str], 
         "} do {",
         f"^bb0({', '.join(f'{name}: i64' for name in ['%entry', *held])}):",
         f"%left = arith.subi {size}, %entry : i64",
-        *told,
-        f"%many = arith.minsi %left, {'%to_end' if told else '%left'} : i64",
+        f"%to_end = arith.subi {end[0]}, {end[1]} : i64" if end else "",
+        f"%many = arith.minsi %left, {'%to_end' if end else '%left'} : i64",
         "%to_here = arith.muli %entry, %two : i64",
         "%here = llvm.getelementptr %table[%to_here] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        *(line for line in body if line not in told),
+        *body,
         "%entry_after = arith.addi %entry, %many : i64",
         f"scf.yield {', '.join(['%entry_after', *after])} : {kinds}",
         "}",
     ]
 
 
-def run(here: str, first: str | None, second: str) -> list[str]:
-    """``%many`` entries, the steps of `run_start` apart, from one with both offsets on; of no ``first`` those stay that are
-    there."""
-    whole, part = ["%values"], [("%first_here", "%entry_at"), ("%second_here", "%second_at")]
+def run(first: str | None, second: str) -> list[str]:
+    """``%many`` entries from ``%here`` on, the steps of `run_start` apart, from one with both offsets on; of no
+    ``first`` those stay that are there."""
+    whole, part = "%values", [("%first_here", "%entry_at"), ("%second_here", "%second_at")]
     stays = list[str]()
     if first is None:
-        first, whole, part = second, ["%mixed"], part[1:]
+        first, whole, part = second, "%mixed", part[1:]
         stays = [
             f"%there = llvm.load %group_at {{alignment = 8 : i64}} : !llvm.ptr -> {_OFFSETS}",
             f"%mixed = arith.select %is_second, %values, %there : {_MASK}, {_OFFSETS}",
@@ -101,15 +102,15 @@ def run(here: str, first: str | None, second: str) -> list[str]:
         "%last_group = scf.for %group = %none to %in_groups step %at_once"
         f" iter_args(%values = %start) -> ({_OFFSETS}) : i64 {{",
         "%to_group = arith.muli %group, %two : i64",
-        f"%group_at = llvm.getelementptr {here}[%to_group] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        "%group_at = llvm.getelementptr %here[%to_group] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
         *stays,
-        f"llvm.store {whole[0]}, %group_at {{alignment = 8 : i64}} : {_OFFSETS}, !llvm.ptr",
+        f"llvm.store {whole}, %group_at {{alignment = 8 : i64}} : {_OFFSETS}, !llvm.ptr",
         f"%moved_on = arith.addi %values, %further : {_OFFSETS}",
         f"scf.yield %moved_on : {_OFFSETS}",
         "}",
         "scf.for %single = %in_groups to %many step %one : i64 {",
         "%to_single = arith.muli %single, %two : i64",
-        f"%entry_at = llvm.getelementptr {here}[%to_single] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        "%entry_at = llvm.getelementptr %here[%to_single] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
         word_at("second_at", "%entry_at", 1),
         "%first_far = arith.muli %single, %first_step : i64",
         f"%first_here = arith.addi {first}, %first_far : i64",
