@@ -100,7 +100,7 @@ def window(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
 
 
 class Lent:
-    """Memory that an array lies in: ``give_back`` is called with ``block`` when no array uses it any more.
+    """Memory that an array lies in: ``give_back`` is called with ``block``, if not 0, when no array uses it any more.
 
     A mixin of arrays of bytes of ctypes. `weakref.finalize` would do the same and takes longer than a small kernel.
     """
@@ -109,7 +109,8 @@ class Lent:
     block: int
 
     def __del__(self) -> None:
-        self.give_back(self.block)
+        if self.block:
+            self.give_back(self.block)
 
 
 @functools.lru_cache(256)
@@ -117,11 +118,13 @@ def _lent(count: int) -> Any:
     return type("_Lent", (Lent, ctypes.c_uint8 * count), {"__slots__": ("block", "give_back")})
 
 
-def over(address: int, dtype: np.dtype[Any], shape: tuple[int, ...], give_back: Callable[[int], None], block: int) -> Array:
-    """An array over the dense elements at ``address``, at least one; see `Lent`."""
+def over(
+    address: int, dtype: np.dtype[Any], shape: tuple[int, ...], give_back: Callable[[int], None], block: int
+) -> tuple[Array, Lent]:
+    """An array over the dense elements at ``address``, at least one, and its memory."""
     memory = _lent(dtype.itemsize * math.prod(shape)).from_address(address)
     memory.give_back, memory.block = give_back, block
-    return np.ndarray(shape, dtype, memory)
+    return np.ndarray(shape, dtype, memory), memory
 
 
 def _bytes(memory: ctypes.Array[ctypes.c_uint8]) -> Array:

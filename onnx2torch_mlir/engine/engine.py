@@ -22,7 +22,7 @@ from onnx2torch_mlir.engine.derived import Derived
 from onnx2torch_mlir.engine.mapped_files import MappedFiles
 from onnx2torch_mlir.engine.packed_weights import absent, prepared
 from onnx2torch_mlir.engine.profiling import EngineProfile
-from onnx2torch_mlir.engine.result_memory import ResultMemory
+from onnx2torch_mlir.engine.result_memory import ResultMemory, Unused
 from onnx2torch_mlir.engine.weights import OnDemand, loaded
 from onnx2torch_mlir.lowering.lowered import Lowered
 
@@ -50,8 +50,10 @@ class Context:
     """
 
     def __init__(self, inputs: int, weights: Sequence[int], results: int, flags: int, packed: Sequence[int] = ()) -> None:
-        self._memory = ctypes.create_string_buffer(layout.CONTEXT_BYTES + 64)
-        self.address = (ctypes.addressof(self._memory) + 63) & ~63
+        self.memory = ctypes.create_string_buffer(layout.CONTEXT_BYTES + 64)
+        begin = ctypes.addressof(self.memory)
+        self.address = (begin + 63) & ~63
+        self.lent_at = self.address - begin + 8 * layout.LENT
         self.results = (ctypes.c_int64 * (results + flags))()
         target = ctypes.addressof(self.results)
         words = [*[0] * inputs, *weights, target, target + 8 * results, *packed]
@@ -109,14 +111,16 @@ class Engine:
         starts = [sum(3 + 2 * rank for rank in ranks[:position]) for position in range(len(ranks) + 1)]
         self._result_words = starts[-1]
         self._places = [
-            (start, start + 3 + rank, starts[-1] + position, arrays.numpy_dtype(spec.dtype))
+            (start, start + 3 + rank, starts[-1] + position, dtype := arrays.numpy_dtype(spec.dtype), dtype.itemsize)
             for position, (start, rank, spec) in enumerate(zip(starts, ranks, lowered.outputs, strict=False))
         ]
-        """Of each result: where its descriptor's words begin and end, which word tells if its memory is ours, its type."""
+        """Of each result: where its descriptor's words begin and end, which word tells if its memory is ours, its type, and
+        the bytes of an element."""
         # Slices of arrays of ctypes take several times as long.
         self._read_results = struct.Struct(f"{self._result_words + len(ranks)}q").unpack_from
         self._input_words = sum(1 + len(spec.shape) for spec in lowered.inputs)
         self._write_inputs = struct.Struct(f"{self._input_words}q").pack_into
+        self._write_lent = struct.Struct(f"{min(len(ranks), layout.MOST_LENT)}Q").pack_into
         self._narrow = [(index, NARROW[spec.element]) for index, spec in enumerate(lowered.outputs) if spec.element]
         self._weights: list[Array] | None = None
         self._weight_words: list[int] = []
@@ -152,10 +156,11 @@ class Engine:
         context = self._take_context()
         try:
             self._write_inputs(context.packed, 0, *words)
-            self._results.lend(context.address)
+            lent, unused = self._results.unused()
+            self._write_lent(context.memory, context.lent_at, *lent)
             if self._code.call(context.address, context.arguments):
                 self._fail(context.word(layout.ERROR))
-            found = self._collect(self._read_results(context.results))
+            found = self._collect(self._read_results(context.results), unused)
         finally:
             self._contexts.append(context)
         for index, narrow in self._narrow:
@@ -204,20 +209,18 @@ class Engine:
             raise refuse("O2M-X002", "there is not enough memory for an intermediate result", case="memory")
         raise refuse("O2M-X001", self._messages[index])
 
-    def _collect(self, results: tuple[int, ...]) -> list[Array]:
-        found: list[Any] = [None] * len(self._places)
-        owned = []
-        for position, (start, end, flag, dtype) in enumerate(self._places):
-            if results[flag]:
-                owned.append(position)
-                continue
-            # An input, a weight, a constant, or the memory of another output.
-            address = results[start + 1] + results[start + 2] * dtype.itemsize
-            found[position] = arrays.window(address, dtype, results[start + 3 : end]).copy()
+    def _collect(self, results: tuple[int, ...], unused: dict[int, Unused]) -> list[Array]:
+        places, array = self._places, self._results.array
+        found: list[Any] = [None] * len(places)
+        if 0 in results[self._result_words :]:
+            for position, (start, end, flag, dtype, size) in enumerate(places):
+                if not results[flag]:
+                    # An input, a weight, a constant, or the memory of another output.
+                    address = results[start + 1] + results[start + 2] * size
+                    found[position] = arrays.window(address, dtype, results[start + 3 : end]).copy()
         # Only now: what was copied above may lie in the memory of these.
-        for position in owned:
-            start, end, _, dtype = self._places[position]
-            block, aligned, offset = results[start : start + 3]
-            address = aligned + offset * dtype.itemsize
-            found[position] = self._results.array(address, block, dtype, results[start + 3 : end])
+        for position, (start, end, flag, dtype, size) in enumerate(places):
+            if results[flag]:
+                address = results[start + 1] + results[start + 2] * size
+                found[position] = array(address, results[start], dtype, results[start + 3 : end], unused)
         return found

@@ -23,6 +23,9 @@ SLAB, ROOM, LIVE, REACH, WANTED, SMALL = range(112, 118)
 of the buffers by place, how far they have reached in this call, how large the next call's block is to be, and how many calls in
 a row have needed little of it."""
 
+LENT, MOST_LENT = 64, 48
+"""Words of a context, and how many: blocks from outside that the call that comes may use as if it had freed them, or 0."""
+
 WORTH = 120
 """The word of a context with the least work that is worth another thread, in operations on one element; 0 is 32768."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
-from typing import Any
+from ctypes import addressof
+from sys import getrefcount
+from typing import Any, NamedTuple
+from weakref import getweakrefcount
 
 import numpy as np
 
@@ -14,25 +16,75 @@ from onnx2torch_mlir.engine.arrays import Array
 _SMALL = 1 << 14
 """Results of up to this many bytes are copied: cheaper than an owner of their own."""
 _REMEMBERED = 64
+_REFERENCES = 3
+"""To an array that nobody uses: of its `Unused`, of a variable, and of what counts them."""
+
+
+class Unused(NamedTuple):
+    """An array that a call gave and that nobody uses any more, with its memory, which belongs to nobody now."""
+
+    array: Array
+    memory: arrays.Lent
 
 
 class ResultMemory:
-    """Blocks of memory (layout.py) that arrays have given back, at most as many as one call has results.
+    """Blocks of memory (layout.py) that nobody uses any more, at most as many as one call has results (and MOST_LENT).
+
+    Where results are gone before the next call, that gives the same arrays again: to make one and to end it takes as long as a
+    small kernel. Arrays that are used for longer give their blocks back when they end.
 
     Arrays outlive the engine: what they give back after `close` is freed. There are no locks, for arrays end wherever
     Python collects them, in the midst of these functions too.
     """
 
-    def __init__(self, most: int) -> None:
-        """Without blocks yet; it keeps ``most`` of them."""
-        self._most = most
+    def __init__(self, results: int) -> None:
+        """Without blocks yet; of a program that has so many results."""
+        self._most = min(results, layout.MOST_LENT)
         self._blocks: list[int] = []
+        self._latest: list[Unused] = []
+        """What the latest call gave, if the one before found its own unused."""
+        self._keeps_latest = True
+        self._nothing = (0,) * self._most
         self._windows: dict[tuple[int, int, tuple[int, ...]], Array] = {}
         """Arrays over memory that small results lay in, by address, type and shape: malloc gives the same again. To make one
         takes longer than to copy what is in it; they are read only while the memory is that of a result."""
 
-    def array(self, address: int, block: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        """The dense elements at ``address`` in ``block``, which comes back when nothing uses them any more."""
+    def unused(self) -> tuple[tuple[int, ...], dict[int, Unused]]:
+        """Blocks for the call that comes, which owns them (layout.LENT; 0 for none); and arrays that lie in some of these."""
+        found: dict[int, Unused] = {}
+        latest = self._latest
+        while latest:
+            try:
+                one = latest.pop()
+            except IndexError:  # another thread took it
+                break
+            array, memory = one
+            if getrefcount(array) > _REFERENCES or getweakrefcount(array):
+                self._keeps_latest = False
+            else:
+                found[memory.block] = one
+                memory.block = 0
+        if not found and not self._blocks:
+            return self._nothing, found
+        blocks = [*found]
+        while len(blocks) < self._most and (block := self._taken()) is not None:
+            blocks.append(block)
+        return (*blocks, *self._nothing[len(blocks) :]), found
+
+    def array(
+        self, address: int, block: int, dtype: np.dtype[Any], shape: tuple[int, ...], unused: dict[int, Unused]
+    ) -> Array:
+        """The dense elements at ``address`` in ``block``, which comes back when nothing uses them any more; one of the arrays
+        that are ``unused``, where that is such an array."""
+        given = unused.pop(block, None) if unused else None
+        if given is not None:
+            array, memory = given
+            # All that can be set in an array, and where it lies.
+            fits = array.shape == shape and array.dtype is dtype and array.flags.carray and array.base is memory
+            if fits and addressof(memory) == address:
+                memory.block = block
+                self._latest.append(given)
+                return array
         if dtype.itemsize * math.prod(shape) <= _SMALL:
             key = (address, dtype.num, shape)
             window = self._windows.get(key)
@@ -43,40 +95,31 @@ class ResultMemory:
             result = window.copy()
             _free(block)
             return result
-        return arrays.over(address, dtype, shape, self._give_back, block)
-
-    def lend(self, context: int) -> None:
-        """Put all blocks among the free ones of a context: what its call does not use of these it frees at its end."""
-        if not self._blocks:
-            return
-        head = context + 8 * layout.FREE
-        while (block := self._taken()) is not None:
-            first = _word(head).value
-            _word(block + 8 * layout.PREVIOUS).value = 0
-            _word(block + 8 * layout.NEXT).value = first
-            if first:
-                _word(first + 8 * layout.PREVIOUS).value = block
-            _word(head).value = block
+        array, memory = arrays.over(address, dtype, shape, self._give_back, block)
+        if self._keeps_latest and len(self._latest) < self._most:
+            self._latest.append(Unused(array, memory))
+        return array
 
     def close(self) -> None:
         """Free all blocks, those that come back later too."""
         self._most = 0
+        self._latest.clear()
         while (block := self._taken()) is not None:
             _free(block)
 
     def _give_back(self, block: int) -> None:
         self._blocks.append(block)
-        if len(self._blocks) > self._most and (oldest := self._taken()) is not None:
-            _free(oldest)
+        if len(self._blocks) > self._most:
+            # More than one call gives: nobody waits with these for the next one's.
+            self._keeps_latest = True
+            if (oldest := self._taken()) is not None:
+                _free(oldest)
 
     def _taken(self) -> int | None:
         try:
             return self._blocks.pop(0)
         except IndexError:
             return None
-
-
-_word = ctypes.c_uint64.from_address
 
 
 def _free(block: int) -> None:

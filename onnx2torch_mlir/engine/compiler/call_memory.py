@@ -19,6 +19,7 @@ from onnx2torch_mlir.engine.layout import (
     HEAD,
     HEADER_BYTES,
     KEPT,
+    LENT,
     NEXT,
     OUT_OF_MEMORY,
     PREVIOUS,
@@ -156,6 +157,22 @@ FUNCTIONS = f"""
     %null = llvm.mlir.zero : !llvm.ptr
     {unlinked("%block", HEAD, "u")}
     {linked("%block", FREE, "l")}
+    return
+  }}
+
+  func.func private @o2m_lent(%ctx: !llvm.ptr, %count: i64) {{
+    %null = llvm.mlir.zero : !llvm.ptr
+    %none = arith.constant 0 : i64
+    %one = arith.constant 1 : i64
+    {word_at("lent", "%ctx", LENT)}
+    scf.for %i = %none to %count step %one : i64 {{
+      %at = llvm.getelementptr %lent[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+      %block = llvm.load %at : !llvm.ptr -> !llvm.ptr
+      %some = llvm.icmp "ne" %block, %null : !llvm.ptr
+      scf.if %some {{
+        {linked("%block", FREE, "l")}
+      }}
+    }}
     return
   }}
 

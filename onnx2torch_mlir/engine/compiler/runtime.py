@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import call_memory, open_arena
 from onnx2torch_mlir.engine.compiler.code_text import word_at
-from onnx2torch_mlir.engine.layout import ENTRY, ERROR, JMP_BUF_OFFSET, SERIAL, START
+from onnx2torch_mlir.engine.layout import ENTRY, ERROR, JMP_BUF_OFFSET, MOST_LENT, SERIAL, START
 
 DECLARATIONS = """
   llvm.func @_setjmp(!llvm.ptr) -> i32 attributes {passthrough = ["returns_twice"]}
@@ -83,11 +83,13 @@ def entry(words: int, result_words: list[int]) -> str:
 
     ``packed`` points to the ``words`` of the arguments (arrays.arguments), then a pointer to where the results'
     descriptors go one after the other (``result_words`` words each), then a pointer to one word per result that says
-    whether the result's memory is the caller's to free. Returns 0, or 1 after a failure.
+    whether the result's memory is the caller's to free. The context may have blocks that are lent (layout.LENT). Returns 0, or 1 after a failure.
     """
     operands = [*(["%results"] if result_words else []), "%ctx", "%packed"]
     types = ", ".join(["!llvm.ptr"] * len(operands))
     lines = [
+        f"%lent = llvm.mlir.constant({min(len(result_words), MOST_LENT)} : i64) : i64",
+        "llvm.call @o2m_lent(%ctx, %lent) : (!llvm.ptr, i64) -> ()",
         word_at("resultsp", "%packed", words),
         word_at("flagsp", "%packed", words + 1),
         "%results = llvm.load %resultsp : !llvm.ptr -> !llvm.ptr",
@@ -110,6 +112,7 @@ def entry(words: int, result_words: list[int]) -> str:
   llvm.func @_setjmp(!llvm.ptr) -> i32
   llvm.func @_mlir_ciface_main({types})
   llvm.func @o2m_claim(!llvm.ptr, i64) -> i64
+  llvm.func @o2m_lent(!llvm.ptr, i64)
   llvm.func @o2m_end(!llvm.ptr)
   llvm.func @{ENTRY}(%ctx: !llvm.ptr, %packed: !llvm.ptr) -> i32 {{
     %zero = llvm.mlir.constant(0 : i32) : i32
