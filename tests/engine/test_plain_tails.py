@@ -176,6 +176,55 @@ def test_what_is_no_number_stays():
     assert np.isnan(result[90]).all() and np.isnan(result).sum() == 65
 
 
+def by_rows(name, rows, steps, columns, *, is_open=False, constant=False):
+    """A layer whose numbers are those of its rows; the right operand is open or ``constant``."""
+    made, feeds = layer(name, rows, steps, columns, constant=constant)
+    kept = {one.name: numpy_helper.to_array(one) for one in made.graph.initializer} | {"b": numbers(rows, 1)}
+    inputs = {one.name: [dim.dim_value for dim in one.type.tensor_type.shape.dim] for one in made.graph.input}
+    if is_open:
+        inputs |= {one: [rows if one == "r" else steps, "n"] for one in ("w", "r") if one in inputs}
+    return model(LAYERS[name], inputs, kept), feeds
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 8, 9, 25, 97, 194])
+@pytest.mark.parametrize("name", [name for name in LAYERS if "without" not in name])
+def test_numbers_of_rows(name, rows):
+    for columns in (1, 17, 32, 70):
+        for constant in (False, True):
+            check(*by_rows(name, rows, 24, columns, constant=constant), 1 + columns % 2)
+
+
+@pytest.mark.parametrize("name", ["bias", "branch and relu"])
+def test_numbers_of_rows_of_long_sums(name):
+    for rows, steps, columns in ((101, 3000, 70), (9, 3000, 96), (201, 1400, 130), (3, 300, 600)):
+        check(*by_rows(name, rows, steps, columns), tolerance=1e-4)
+
+
+def test_numbers_of_rows_of_open_columns():
+    made, _ = by_rows("branch and relu", 37, 24, 5, is_open=True)
+    engine, session = o2m.convert(made).compile(threads=2), onnxruntime.InferenceSession(made.SerializeToString())
+    engine.worth = 1
+    for columns in (0, 1, 5, 100, 3100, 8):
+        feeds = {"x": numbers(37, 24), "w": numbers(24, columns), "r": numbers(37, columns)}
+        np.testing.assert_allclose(engine.run(feeds)[0], session.run(None, feeds)[0], rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in LAYERS if "without" not in name])
+def test_no_function_is_called_for_numbers_of_rows(name, found):
+    code = build(o2m.convert(by_rows(name, 100, 24, 64)[0]))["object"]
+    assert b"o2m_tail_" not in code and found[0].is_by_rows and found[0].bias is not None
+
+
+@pytest.mark.parametrize("batch, channels, size", [(1, 7, 9), (1, 64, 56), (3, 9, 9), (1, 33, 1)])
+def test_a_convolution_alone_has_a_number_for_each_channel(batch, channels, size, found):
+    """Its channels are rows: pixels lie side by side. Those of several images are left to a function."""
+    nodes = [("Conv", "x w b", "s", {}), ("Relu", "s", "y", {})]
+    made = model(nodes, {"x": [batch, 24, size, size]}, {"w": numbers(channels, 24, 1, 1) / 5, "b": numbers(channels)})
+    build(o2m.convert(made))
+    assert [one is not None and one.is_by_rows for one in found] == [batch == 1 and size > 1]
+    check(made, {"x": numbers(batch, 24, size, size)}, 2)
+
+
 def test_batches():
     """Of several products, each with the same numbers for its columns."""
     nodes = [("MatMul", "x z", "s", {}), ("Add", "s b", "t", {}), ("Relu", "t", "y", {})]

@@ -11,11 +11,28 @@ from collections.abc import Callable, Sequence
 from onnx2torch_mlir.engine.compiler import row_tables
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, constants, header_word, masked_load
 
-BIAS, BOUNDS, LEAST, MOST, OTHER, LINE, STEP, JUMP = range(8)
-"""The words: where the numbers for the columns are, or null; how many bounds there are, and both, infinite if not there: one
+BIAS, BOUNDS, LEAST, MOST, OTHER, LINE, STEP, JUMP, BY_ROWS = range(9)
+"""The words: where the numbers for the columns or the rows are, or null; how many bounds there are, and both, infinite if not there: one
 is the least alone; how many bytes behind its place in the result another array's element is, 0 where there is none; how many
 rows are in a line, 0 where they are as the driver's words say; and how many bytes are from row to row, and from the last of a
-line to the next."""
+line to the next; and 1 where the numbers are those of the rows, else 0."""
+
+
+def by_rows(words: str) -> list[str]:
+    """``%by_rows``: 1 where ``words``, which may be null, say that a number is added for each row, else 0; ``%is_by_rows``.
+
+    ``%no_tail``, a null pointer, and ``%none`` are there.
+    """
+    return [
+        f'%tiles_finish = llvm.icmp "ne" {words}, %no_tail : !llvm.ptr',
+        "%by_rows = scf.if %tiles_finish -> (i64) {",
+        *header_word("%rows_word", words, BY_ROWS),
+        "scf.yield %rows_word : i64",
+        "} else {",
+        "scf.yield %none : i64",
+        "}",
+        "%is_by_rows = arith.cmpi ne, %by_rows, %none : i64",
+    ]
 
 
 def put_rows(table: str, first: str, count: str, words: str) -> list[str]:
@@ -99,7 +116,15 @@ def finished(
         *header_word("%behind", "%finish", OTHER),
         "%joins = arith.cmpi ne, %behind, %none : i64",
         "%bias_at = llvm.load %finish : !llvm.ptr -> !llvm.ptr",
-        "%bias = llvm.getelementptr %bias_at[%column] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        "%bias = llvm.getelementptr %bias_at[%term] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+        *header_word("%rows_word", "%finish", BY_ROWS),
+        "%is_by_rows = arith.cmpi ne, %rows_word, %none : i64",
+        f"%terms:{len(sums)} = scf.if %is_by_rows -> ({kinds}) {{",
+    )
+    of_rows = _plus_rows(emit, lanes, cells, sums, place)
+    emit(
+        f"scf.yield {', '.join(of_rows)} : {kinds}",
+        "} else {",
         '%has_bias = llvm.icmp "ne" %bias_at, %nothing : !llvm.ptr',
         # What changes no number, not even a zero's sign.
         f"%no_bias = arith.constant dense<-0.0> : {vector}",
@@ -135,6 +160,8 @@ def finished(
     added = [f"%added{row}_{half}" for row, half in cells]
     for (_, half), value, name in zip(cells, sums, added, strict=True):
         emit(f"{name} = arith.addf {value}, %column_terms#{half} : {vector}")
+    emit(f"scf.yield {', '.join(added)} : {kinds}", "}")
+    added = [f"%terms#{i}" for i in range(len(sums))]
     emit(f"%all:{len(sums)} = scf.if %joins -> ({kinds}) {{")
     joined = [f"%joined{row}_{half}" for row, half in cells]
     for (row, half), value, name in zip(cells, added, joined, strict=True):
@@ -150,6 +177,35 @@ def finished(
     inside = _bounded(emit, vector, lanes, inside, ("most", MOST, "%one"))
     emit(f"scf.yield {', '.join(inside)} : {kinds}", "} else {", f"scf.yield {', '.join(sums)} : {kinds}", "}")
     return [f"%done#{i}" for i in range(len(sums))]
+
+
+def _plus_rows(
+    emit: Callable[..., None],
+    lanes: int,
+    cells: Sequence[tuple[int, int]],
+    sums: Sequence[str],
+    place: Callable[[int, int, str], str],
+) -> list[str]:
+    """The ``sums``, to each the number at ``%bias`` for its row. A tile's last row may be the one before once more."""
+    vector, last = f"vector<{lanes}xf32>", max(row for row, _ in cells)
+    if last:
+        emit(
+            f'%is_again = llvm.icmp "eq" {place(last - 1, 0, "t")}, {place(last, 0, "t")} : !llvm.ptr',
+            f"%last_row = arith.constant {last} : i64",
+            "%row_before = arith.subi %last_row, %one : i64",
+            "%row_of_last = arith.select %is_again, %row_before, %last_row : i64",
+        )
+    for row in range(last + 1):
+        at = "[%row_of_last] : (!llvm.ptr, i64)" if row == last and last else f"[{row}] : (!llvm.ptr)"
+        emit(
+            f"%row_term{row}_at = llvm.getelementptr %bias{at} -> !llvm.ptr, f32",
+            f"%row_term{row}_number = llvm.load %row_term{row}_at : !llvm.ptr -> f32",
+            f"%row_term{row} = vector.broadcast %row_term{row}_number : f32 to {vector}",
+        )
+    found = [f"%plus_row{row}_{half}" for row, half in cells]
+    for (row, _), value, name in zip(cells, sums, found, strict=True):
+        emit(f"{name} = arith.addf {value}, %row_term{row} : {vector}")
+    return found
 
 
 def _bounded(

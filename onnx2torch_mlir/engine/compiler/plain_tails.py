@@ -1,5 +1,5 @@
-"""Tails that tiles do themselves: to sums in registers a number is added for each column, or the element of another array like
-the result, or both, and what is beyond a bound becomes the bound.
+"""Tails that tiles do themselves: to sums in registers a number is added for each column or each row, or the element of another
+array like the result, or both, and what is beyond a bound becomes the bound.
 
 So go the bias of a layer, a branch that joins, ReLU and Clip. Sums go to the tail's own result, and no function is called: to
 hand them on through memory takes as long as four steps of a tile. What the text of tiles does is in plain_tail_text.py.
@@ -19,7 +19,7 @@ from onnx2torch_mlir.engine.compiler.argument_words import stored
 from onnx2torch_mlir.engine.compiler.contraction_tails import Follower, spread_of
 from onnx2torch_mlir.engine.compiler.flatten import value_of
 from onnx2torch_mlir.engine.compiler.nest_sizes import address
-from onnx2torch_mlir.engine.compiler.plain_tail_text import BIAS, BOUNDS, JUMP, LEAST, LINE, MOST, OTHER, STEP
+from onnx2torch_mlir.engine.compiler.plain_tail_text import BIAS, BOUNDS, BY_ROWS, JUMP, LEAST, LINE, MOST, OTHER, STEP
 from onnx2torch_mlir.engine.compiler.walks import constant_of, is_memref, made_by, pointer, root_of, word
 
 _BYTES = 4
@@ -40,6 +40,8 @@ class Plain:
     out: ir.Value
     bias: ir.Value | None
     other: ir.Value | None
+    is_by_rows: bool
+    """Whether what is added has a number for each row, not for each column."""
     bounds: Bounds
     lines: tuple[int, int, int]
     """Rows of a line, and elements from row to row, and from the last of a line to the next; or zeros."""
@@ -63,19 +65,23 @@ def plain(tail: Follower, batches: int) -> Plain | None:
     block = nest.regions[0].blocks[0]
     given = dict(zip(kinds, block.arguments, strict=False))
     operands = dict(zip(kinds, values, strict=False))
-    bias, other = operands.get("column"), operands.get(kind)
+    along = "row" if "row" in operands else "column"
+    bias, other = operands.get(along), operands.get(kind)
+    # The rows of batches are not counted on.
+    if along == "row" and batches:
+        return None
     if other is not None and (other.type != out.type or root_of(other) == root_of(out)):
         return None
     value, bounds = _bounded(list(block.operations)[-1].operation.operands[0])
-    for role in (kind, "column"):
+    for role in (kind, along):
         if role in given and value is not None:
             value = _added(value, given[role])
-    return Plain(out, bias, other, bounds, lines) if value is not None and value == given["sums"] else None
+    return Plain(out, bias, other, along == "row", bounds, lines) if value is not None and value == given["sums"] else None
 
 
 def _kinds_with(kind: str) -> list[list[str]]:
     """What operands there may be beside a result of this kind."""
-    return [sorted(kinds) for kinds in (["sums"], ["sums", "column"], ["sums", kind], ["sums", "column", kind])]
+    return [sorted(["sums", *along, *other]) for along in ([], ["column"], ["row"]) for other in ([], [kind])]
 
 
 def _lines(out: ir.Value) -> tuple[int, int, int] | None:
@@ -144,6 +150,6 @@ def handed_on(tail: Plain) -> Iterator[list[ir.Value]]:
     bias = nothing if tail.bias is None else address(tail.bias)
     known = {BIAS: bias, BOUNDS: value_of(tail.bound_count), LEAST: least, MOST: most}
     known |= {OTHER: far, LINE: value_of(line)}
-    known |= {STEP: value_of(step * _BYTES), JUMP: value_of(jump * _BYTES)}
+    known |= {BY_ROWS: value_of(int(tail.is_by_rows)), STEP: value_of(step * _BYTES), JUMP: value_of(jump * _BYTES)}
     yield [nothing, nothing, stored([known[number] for number in sorted(known)])]
     llvm.StackRestoreOp(stack)

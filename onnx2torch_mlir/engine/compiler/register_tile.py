@@ -50,8 +50,8 @@ def tile_types(segments: int, *, packs: bool = False) -> list[str]:
     The left operand; the table of its rows, from the tile's first (each the byte offset of a row of the left operand, and
     of one of the result); the columns; the result at the first column; the columns that this tile is to ask for on behalf of
     the tiles of the next panel; the words of what is done with whole sums (plain_tails.py), or null; how many columns there
-    are to store, and the number of the first; whether to add to what the result holds; how many bytes apart the columns are
-    from one step along the sum to the next. Then for each segment its count and, but for the innermost,
+    are to store, and the number of the first, or of the first row where whole sums are finished by numbers of the rows; whether
+    to add to what the result holds; how many bytes apart the columns are from one step along the sum to the next. Then for each segment its count and, but for the innermost,
     its step in bytes in the left operand. One that ``packs`` is told where the columns lie and how many bytes apart they do so
     there; all of them are stored.
     """
@@ -83,7 +83,7 @@ class Tile:
         counts = [f"%n{i}: i64" + (f", %s{i}: i64" if i < self.segments - 1 else "") for i in range(self.segments)]
         pointers = [f"%{name}: !llvm.ptr" for name in ("a", "rows", "b", "c", "next", "finish")]
         source = ["%source: !llvm.ptr", "%apart: i64"] if self.packs else []
-        head = [*pointers, "%columns: i64", "%column: i64", "%add: i1", "%by_step: i64", *counts, *source]
+        head = [*pointers, "%columns: i64", "%term: i64", "%add: i1", "%by_step: i64", *counts, *source]
         self.emit(f"func.func private @{self.name}({', '.join(head)}) {{")
         self.emit("%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64")
         self.emit(f"%zero = arith.constant dense<0.0> : {self.vector}")

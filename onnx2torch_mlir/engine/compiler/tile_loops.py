@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from onnx2torch_mlir.engine.compiler import segment_loops, tail_text, tile_asks, tile_rows
+from onnx2torch_mlir.engine.compiler import plain_tail_text, segment_loops, tail_text, tile_asks, tile_rows
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, product, word_at
 from onnx2torch_mlir.engine.compiler.contraction_panels import PART, declaration, in_two, sizes
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize, tile_types
@@ -40,6 +40,7 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         *tail_text.follows(),
         "%calls = arith.andi %last, %has_tail : i1",
         "%finish_here = arith.select %last, %finish, %no_tail : !llvm.ptr",
+        *plain_tail_text.by_rows("%finish_here"),
         "%is_direct = arith.xori %calls, %yes : i1",
         "%at_once = arith.andi %calls, %begins : i1",
         "%first_place = llvm.getelementptr %table[1] : (!llvm.ptr) -> !llvm.ptr, i64",
@@ -52,6 +53,8 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         "%even = arith.muli %pairs_here, %two : i64",
         "%rest = arith.subi %m, %i : i64",
         "%count = arith.minsi %rest, %even : i64",
+        "%row_of_tile = arith.addi %row, %i : i64",
+        "%term = arith.select %is_by_rows, %row_of_tile, %column : i64",
         "%entry = arith.muli %i, %two : i64",
         "%rows = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
         "%turn = arith.minui %tile, %most_asked : i64",
@@ -94,8 +97,7 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
     lines += [
         "scf.if %calls {",
         bytes_behind("%sums", "%here", "%offset"),
-        "%first = arith.addi %row, %i : i64",
-        tail_text.call("%sums", ["first", "count", "column", "columns", "across"]),
+        tail_text.call("%sums", ["row_of_tile", "count", "column", "columns", "across"]),
         "}",
     ]
     return "\n".join([*lines, "%after = arith.addi %i, %even : i64", "scf.yield %after : i64", "}", "return", "}"])
@@ -123,7 +125,9 @@ def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
         "scf.for %row_here = %none to %count step %one : i64 {",
         "%entry_here = arith.muli %row_here, %two : i64",
         "%rows_here = llvm.getelementptr %rows[%entry_here] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        _call_tile(segments, tiles[1], "%rows_here"),
+        "%rows_gone = arith.muli %row_here, %by_rows : i64",
+        "%term_here = arith.addi %term, %rows_gone : i64",
+        _call_tile(segments, tiles[1], "%rows_here", {"%term": "%term_here"}),
         "}",
         "scf.yield",
         "}",
@@ -135,6 +139,7 @@ def _down_rows(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
     """Calls of tiles of a few columns for ``%count`` rows."""
 
     def tile(rows: int) -> str:
+        # They finish nothing: `plain_tails.plain` is not asked for a few columns.
         return _call_tile(segments, tiles[rows], "%few_row_place")
 
     return segment_loops.down_rows(sorted(tiles, reverse=True), "%count", tile, row="%few_row")
@@ -154,7 +159,7 @@ def _by_number(few: Collection[TileSize], columns: str, call: Callable[[Mapping[
 
 def _call_tile(segments: int, size: TileSize, rows: str, moved: Mapping[str, str] | None = None) -> str:
     lacking = ["%one", "%none"] * (size.segments - segments)
-    own = ["%a", "%b", "%here", "%next", "%finish_here", "%columns", "%column", "%add", "%by_step"]
+    own = ["%a", "%b", "%here", "%next", "%finish_here", "%columns", "%term", "%add", "%by_step"]
     a, *others = (moved.get(name, name) for name in own) if moved else own
     values = [a, rows, *others, *lacking]
     values += [*(f"%{name}" for name in sizes(segments)), *(["%source", "%apart"] if size.packs else [])]
@@ -166,10 +171,13 @@ def row(unit: VectorUnit, segments: int, tile: TileSize, few: Collection[TileSiz
     done in a fraction of a microsecond then, is left out. The ``tile`` is that of one row; so are those of ``few`` columns."""
     moved = {"%b": "%bj", "%c": "%here", "%column": "%at", "%finish_here": "%finish"}
     of_tile = moved | ({**PART, "%here": "%c_of_part"} if few else {})
-    one = [_call_tile(segments, tile, "%table", of_tile)]
+    one = [
+        f"%term = arith.select %is_by_rows, %row, {of_tile['%column']} : i64",
+        _call_tile(segments, tile, "%table", of_tile),
+    ]
     if few:
         of_few = _by_number(few, "%columns_of_part", lambda known: [_call_tile(segments, known[1], "%table", of_tile)])
-        one = ["scf.if %is_few {", *of_few, "} else {", *one, "}"]
+        one = [one[0], "scf.if %is_few {", *of_few, "} else {", one[1], "}"]
     place = ["row", "one", *(of_tile.get(name, name).removeprefix("%") for name in ("%column", "%columns")), "across"]
     one += [
         "scf.if %has_tail {",
@@ -182,6 +190,7 @@ def row(unit: VectorUnit, segments: int, tile: TileSize, few: Collection[TileSiz
         *tail_text.follows(),
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
+        *plain_tail_text.by_rows("%finish"),
         f"%width = arith.constant {unit.columns} : i64",
         f"%by_step = arith.constant {unit.columns * _BYTES} : i64",
         product("panel", ["%by_step", *(f"%n{i}" for i in range(segments))]),
