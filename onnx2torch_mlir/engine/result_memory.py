@@ -21,10 +21,10 @@ _REFERENCES = 3
 
 
 class Unused(NamedTuple):
-    """An array that a call gave and that nobody uses any more, with its memory, which belongs to nobody now."""
+    """An array that a call gave and that nobody uses any more, with its memory (`arrays.Lent`), which belongs to nobody now."""
 
     array: Array
-    memory: arrays.Lent
+    memory: Any
 
 
 class ResultMemory:

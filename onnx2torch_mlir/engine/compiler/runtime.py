@@ -83,7 +83,8 @@ def entry(words: int, result_words: list[int]) -> str:
 
     ``packed`` points to the ``words`` of the arguments (arrays.arguments), then a pointer to where the results'
     descriptors go one after the other (``result_words`` words each), then a pointer to one word per result that says
-    whether the result's memory is the caller's to free. The context may have blocks that are lent (layout.LENT). Returns 0, or 1 after a failure.
+    whether the result's memory is the caller's to free. The context may have blocks that are lent (layout.LENT). Returns 0,
+    or 1 after a failure.
     """
     operands = [*(["%results"] if result_words else []), "%ctx", "%packed"]
     types = ", ".join(["!llvm.ptr"] * len(operands))
