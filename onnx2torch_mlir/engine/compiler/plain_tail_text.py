@@ -13,9 +13,9 @@ from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, constants, h
 
 BIAS, BOUNDS, LEAST, MOST, OTHER, LINE, STEP, JUMP, BY_ROWS = range(9)
 """The words: where the numbers for the columns or the rows are, or null; how many bounds there are, and both, infinite if not
-there: one is the least alone; how many bytes behind its place in the result another array's element is, 0 where there is none; how many
-rows are in a line, 0 where they are as the driver's words say; and how many bytes are from row to row, and from the last of a
-line to the next; and 1 where the numbers are those of the rows, else 0."""
+there: one is the least alone; how many bytes behind its place in the result another array's element is, 0 where there is none;
+how many rows are in a line, 0 where they are as the driver's words say; and how many bytes are from row to row, and from the
+last of a line to the next; and 1 where the numbers are those of the rows, else 0."""
 
 
 def by_rows(words: str) -> list[str]:

@@ -52,8 +52,8 @@ def tile_types(segments: int, *, packs: bool = False) -> list[str]:
     the tiles of the next panel; the words of what is done with whole sums (plain_tails.py), or null; how many columns there
     are to store, and the number of the first, or of the first row where whole sums are finished by numbers of the rows; whether
     to add to what the result holds; how many bytes apart the columns are from one step along the sum to the next. Then for each
-    segment its count and, but for the innermost, its step in bytes in the left operand. One that ``packs`` is told where the columns lie and how many bytes apart they do so
-    there; all of them are stored.
+    segment its count and, but for the innermost, its step in bytes in the left operand. One that ``packs`` is told where the
+    columns lie and how many bytes apart they do so there; all of them are stored.
     """
     head = ["!llvm.ptr"] * 6 + ["i64", "i64", "i1", "i64"]
     return head + ["i64"] * (2 * segments - 1) + (["!llvm.ptr", "i64"] if packs else [])
