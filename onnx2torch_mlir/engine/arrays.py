@@ -54,13 +54,14 @@ def pointable(array: Array) -> Array:
 def address_of(array: Array) -> int:
     """Where the elements of a dense array begin; ``array.ctypes.data`` takes as long as a small kernel."""
     try:
-        return _address(_buffer(array))
-    except (TypeError, ValueError):  # no elements, read-only, or an element type that Python's buffers do not know
+        return address_of_buffer(buffer_of(array))
+    except (TypeError, ValueError, BufferError):  # no elements, read-only, or an element type that Python's buffers do not know
         return array.ctypes.data
 
 
-_address: Callable[[Any], int] = ctypes.addressof
-_buffer: Callable[[Any], Any] = ctypes.c_char.from_buffer
+address_of_buffer: Callable[[Any], int] = ctypes.addressof
+buffer_of: Callable[[Any], Any] = ctypes.c_char.from_buffer
+"""What Python takes for the buffer of something dense and writeable that is not empty; else an exception is raised."""
 
 
 def arguments(values: Sequence[Array]) -> list[int]:

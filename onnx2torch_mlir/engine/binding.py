@@ -11,7 +11,7 @@ import sympy
 from onnx2torch_mlir.core.narrow import NARROW, unpacked
 from onnx2torch_mlir.core.signature import Dim, TensorSpec
 from onnx2torch_mlir.diagnostics import refuse
-from onnx2torch_mlir.engine.arrays import Array, address_of, array_dtype, pointable
+from onnx2torch_mlir.engine.arrays import Array, address_of_buffer, arguments, array_dtype, buffer_of, pointable
 from onnx2torch_mlir.lowering.lowered import Lowered
 
 _REMEMBERED = 256
@@ -19,8 +19,6 @@ _REMEMBERED = 256
 
 class _Expected:
     """An input: its declaration, element type and rank."""
-
-    __slots__ = ("dtype", "is_plain", "rank", "spec")
 
     def __init__(self, spec: TensorSpec) -> None:
         self.spec, self.dtype, self.rank = spec, array_dtype(spec), len(spec.shape)
@@ -35,6 +33,11 @@ class InputBinder:
         self._names = [spec.name for spec in lowered.inputs]
         self._expected = [_Expected(spec) for spec in lowered.inputs]
         self._accepted: dict[tuple[tuple[int, ...], ...], None] = {}
+        self._usual: tuple[tuple[str, np.dtype[Any], int], ...] = ()
+        """The name of each input, its type, and which bits of an address are 0; empty where Python knows no buffers of some."""
+        if all(one.is_plain and one.dtype.isbuiltin == 1 for one in self._expected):
+            dtypes = [one.dtype for one in self._expected]
+            self._usual = tuple((name, dtype, dtype.alignment - 1) for name, dtype in zip(self._names, dtypes, strict=True))
 
     def bind(self, inputs: Mapping[str, Any] | Sequence[Any]) -> tuple[list[Array], list[int]]:
         """Dense arrays in the order of the program's inputs, and their words (arrays.arguments).
@@ -43,38 +46,43 @@ class InputBinder:
         """
         # The usual case first, and all in one loop: this is done in every call, of programs that take microseconds too, and
         # what Python needs for it is no longer in the cache after others.
-        names = self._names
-        try:
-            if type(inputs) is dict and len(inputs) == len(names):
-                values: Sequence[Any] = [inputs[name] for name in names]
-            else:
-                values = self._ordered(inputs)
-        except KeyError:
-            values = self._ordered(inputs)
+        if type(inputs) is dict and len(inputs) == len(self._usual):
+            bound, words, shapes = [], [], []
+            try:
+                for name, dtype, low_bits in self._usual:
+                    value = inputs[name]
+                    if type(value) is not np.ndarray or value.dtype is not dtype:
+                        break
+                    # Only what is dense and writeable has a buffer.
+                    address = address_of_buffer(buffer_of(value))
+                    if address & low_bits:
+                        break
+                    shape = value.shape
+                    bound.append(value)
+                    shapes.append(shape)
+                    words.append(address)
+                    words += shape
+                else:
+                    if tuple(shapes) in self._accepted:
+                        return bound, words
+            except (KeyError, TypeError, ValueError, BufferError):
+                pass
+        return self._bound(inputs)
+
+    def _bound(self, inputs: Mapping[str, Any] | Sequence[Any]) -> tuple[list[Array], list[int]]:
         bound: list[Array] = []
-        words: list[int] = []
-        shapes = []
-        for value, expected in zip(values, self._expected, strict=True):
-            if not (
-                type(value) is np.ndarray
-                and expected.is_plain
-                and value.dtype == expected.dtype
-                and value.ndim == expected.rank
-                and value.flags.carray
-            ):
+        for value, expected in zip(self._ordered(inputs), self._expected, strict=True):
+            fits = type(value) is np.ndarray and expected.is_plain and value.dtype == expected.dtype
+            if not (fits and value.ndim == expected.rank and value.flags.carray):
                 value = self._array(value, expected)
             bound.append(value)
-            shape = value.shape
-            shapes.append(shape)
-            words.append(address_of(value))
-            words += shape
-        accepted = tuple(shapes)
+        accepted = tuple(array.shape for array in bound)
         if accepted not in self._accepted:
             self._check_sizes(accepted)
             if len(self._accepted) >= _REMEMBERED:
                 self._accepted.clear()
             self._accepted[accepted] = None
-        return bound, words
+        return bound, arguments(bound)
 
     def _ordered(self, inputs: Mapping[str, Any] | Sequence[Any]) -> Sequence[Any]:
         names = self._names

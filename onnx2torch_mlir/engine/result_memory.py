@@ -53,7 +53,8 @@ class ResultMemory:
         """Blocks for the call that comes, which owns them (layout.LENT; 0 for none); and arrays that lie in some of these."""
         found: dict[int, Unused] = {}
         latest = self._latest
-        while latest:
+        # Other threads add to these at the same time.
+        while latest and len(found) < self._most:
             try:
                 one = latest.pop()
             except IndexError:  # another thread took it

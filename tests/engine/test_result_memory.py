@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import sys
 import threading
 import weakref
 
@@ -141,17 +142,23 @@ def test_what_comes_back_after_the_engine_is_freed(freed):
 
 
 def test_results_of_several_threads(compiled):
+    """Each is right, and no more is lent than a call has room for."""
     wrong = []
 
     def work(factor):
-        for _ in range(50):
-            result = compiled.run([LARGE * factor])[0]
-            if not np.array_equal(result, 2 * factor * LARGE):
+        for _ in range(300):
+            result = compiled.run([LARGE[: 20_000 * factor] * factor])[0]
+            if not np.array_equal(result, 2 * factor * LARGE[: 20_000 * factor]):
                 wrong.append(factor)
 
-    threads = [threading.Thread(target=work, args=(factor,)) for factor in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(factor,)) for factor in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
     assert not wrong
