@@ -6,6 +6,7 @@ result is done by the function too, if vectors can (contraction_tails.py says wh
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
@@ -24,6 +25,9 @@ from onnx2torch_mlir.engine.compiler.window_taps import Taps
 from onnx2torch_mlir.engine.compiler.window_tile import MOST_PLACES, Input, Tail, Window
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.layout import Packing
+
+_STAYS = 400 << 10
+"""Bytes of lines that stay in the second-level cache beside what else windows meet."""
 
 
 @dataclass
@@ -137,12 +141,12 @@ def _call(found: Found, program: _Program) -> None:
     window = Window(taps, len(found.outer), kinds[2], fill is not None, tail, spread)
     uses = program.windows.setdefault(window, _Uses(f"o2m_window_{len(program.windows)}"))
     uses.masked = uses.masked or channels is None or (channels % lanes != 0 and not spread)
-    pieces: list[_Piece | None] = [None]
+    pieces = _blocks(found, lanes, kinds[0])
     if by_pieces:
         assert channels is not None
         whole, rest = (-(-channels // lanes), 0) if spread else divmod(channels, lanes)
-        pieces = [piece for piece in (_Piece(0, whole, lanes), _Piece(whole * lanes, 1, rest)) if piece.places * piece.channels]
-        uses.places.update(*(_variants(piece.places, spread or MOST_PLACES) for piece in pieces if piece is not None))
+        pieces = [one for one in (_Piece(0, lanes, whole), _Piece(whole * lanes, rest, 1)) if one.places and one.channels]
+        uses.places.update(*(_variants(piece.places, spread or MOST_PLACES) for piece in pieces))
     else:
         uses.places |= _variants(1 if found.places is None else found.lengths[found.places])
     with ir.InsertionPoint(generic), generic.location:
@@ -150,11 +154,14 @@ def _call(found: Found, program: _Program) -> None:
         w = x
         if packing is not None:
             w = program.weights.packed(packing)
-        given = [x, w, o]
+        starts = [x, w, o]
+        # How many bytes a channel is in each of these.
+        steps = [kinds[0], kinds[1] * _tap_count(found), kinds[2]]
         if after is not None:
             named = zip(after.found.kinds[:-1], after.found.nest.operands, strict=False)
-            given += [address(value) for kind, value in named if kind != "sums"]
-        given += found.scalars
+            starts += [address(value) for kind, value in named if kind != "sums"]
+            steps += [each.bytes if each.kind in ("all", "column") else 0 for each in after.tail.inputs]
+        given = list(found.scalars)
         if fill is not None:
             number = number_of_fill(fill)
             assert number is not None
@@ -163,10 +170,9 @@ def _call(found: Found, program: _Program) -> None:
         around = [_weight_steps(found, packing)] if packing is not None and found.along_lines else []
         around += after.around if after is not None else []
         for piece in pieces:
-            if piece is not None:
-                given[0], given[2] = (bytes_on(start, piece.first * kind) for start, kind in ((x, kinds[0]), (o, kinds[2])))
+            here = [bytes_on(start, piece.first * step) for start, step in zip(starts, steps, strict=True)]
             words = _words(found, kinds[0], kinds[2], piece, around, [channels] if spread and channels else [])
-            func.CallOp([], ir.FlatSymbolRefAttr.get(uses.name), [program.weights.context, *given, *words])
+            func.CallOp([], ir.FlatSymbolRefAttr.get(uses.name), [program.weights.context, *here, *given, *words])
     if fill is not None:
         fill.erase()
     generic.erase()
@@ -177,11 +183,34 @@ def _call(found: Found, program: _Program) -> None:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Channels from ``first`` on that take the part of places: ``places`` times so many."""
+    """So many ``channels`` (None: all, of an open number) from ``first`` on; with ``places``, that many times, which take the
+    part of places."""
 
     first: int
-    places: int
-    channels: int
+    channels: int | None
+    places: int | None = None
+
+
+def _blocks(found: Found, lanes: int, size: int) -> list[_Piece]:
+    """The channels, in blocks if the lines that windows reach, of elements of ``size`` bytes, stay in the second-level cache
+    only so: each line is met again for each line of taps."""
+    channels = found.channels.count
+    if channels is None or found.along_lines or found.channels.group > 1 or len(found.taps) < 2 or not found.outer:
+        return [_Piece(0, channels)]
+    line = found.taps[-2]
+    count, step = found.lengths[line], found.operands[0].step(line)
+    if count is None or step is None or None in [found.lengths[dim] for dim in found.taps]:
+        return [_Piece(0, channels)]
+    vectors = -(-channels // lanes)
+    blocks = min(vectors, -(-count * step * size // _STAYS))
+    each = -(-vectors // max(blocks, 1)) * lanes
+    return [_Piece(first, min(each, channels - first)) for first in range(0, channels, each)]
+
+
+def _tap_count(found: Found) -> int:
+    """How many taps there are; 0 where a channel has none of its own, or nobody knows."""
+    lengths = [found.lengths[dim] for dim in found.taps]
+    return 0 if found.along_lines or None in lengths else math.prod(length or 0 for length in lengths)
 
 
 def _arrays(found: Found, out: ir.Value) -> list[ir.Value]:
@@ -197,7 +226,7 @@ def _variants(places: int | None, most: int = MOST_PLACES) -> set[int]:
 
 
 def _words(
-    found: Found, read: int, width: int, piece: _Piece | None, around: list[list[int]], covered: list[int]
+    found: Found, read: int, width: int, piece: _Piece, around: list[list[int]], covered: list[int]
 ) -> list[ir.Value]:
     """Counts and steps; ``read`` and ``width`` are the bytes of an element of what the function reads and writes; ``around``
     says how many bytes the outer loops move what else they move; ``covered``: the channels, if places are vectors of them."""
@@ -207,15 +236,14 @@ def _words(
     for number, dim in enumerate(found.outer):
         words += [sizes.count(dim), sizes.step(0, dim), sizes.step(out, dim, width)]
         words += [sizes.number(steps[number]) for steps in around]
-    if piece is not None:
+    if piece.places is not None and piece.channels is not None:
         words += [sizes.number(number) for number in (piece.places, piece.channels * read, piece.channels * width)]
     elif found.places is None:
         words += [sizes.number(1), sizes.number(0), sizes.number(0)]
     else:
         words += [sizes.count(found.places), sizes.step(0, found.places), sizes.step(out, found.places, width)]
     words += [sizes.number(count) for count in covered]
-    known = found.channels.count if piece is None else piece.channels
-    words.append(sizes.count(found.channels.loop) if known is None else sizes.number(known))
+    words.append(sizes.count(found.channels.loop) if piece.channels is None else sizes.number(piece.channels))
     for dim in found.taps:
         words += [sizes.count(dim), sizes.step(0, dim)]
     return words
