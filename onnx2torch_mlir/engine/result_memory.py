@@ -17,7 +17,7 @@ _SMALL = 1 << 14
 """Results of up to this many bytes are copied: cheaper than an owner of their own."""
 _REMEMBERED = 64
 _REFERENCES = 3
-"""To an array that nobody uses: of its `Unused`, of a variable, and of what counts them."""
+"""To an array that nobody uses: of its `Unused`, of a variable, and of what counts them. The array refers to its memory."""
 
 
 class Unused(NamedTuple):
@@ -60,11 +60,15 @@ class ResultMemory:
             except IndexError:  # another thread took it
                 break
             array, memory = one
-            if getrefcount(array) > _REFERENCES or getweakrefcount(array):
+            is_used = getrefcount(array) > _REFERENCES or getrefcount(memory) > _REFERENCES + 1
+            if is_used or getweakrefcount(array):
                 self._keeps_latest = False
             else:
                 found[memory.block] = one
                 memory.block = 0
+        if latest:
+            # Of other threads' calls: these are not waited for.
+            latest.clear()
         if not found and not self._blocks:
             return self._nothing, found
         blocks = [*found]

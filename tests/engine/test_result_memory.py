@@ -61,6 +61,7 @@ def test_an_array_that_nobody_uses_is_given_again(compiled):
         lambda array: torch.from_dlpack(array),
         lambda array: np.frombuffer(array, np.uint8),
         lambda array: (ctypes.c_float * 100).from_buffer(array),
+        lambda array: array.base,
     ],
 )
 def test_an_array_that_is_used_in_any_way_is_not_given_again(compiled, use):
