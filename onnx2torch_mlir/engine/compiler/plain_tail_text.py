@@ -6,7 +6,7 @@ rows says where (`FUNCTION`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from onnx2torch_mlir.engine.compiler import row_tables
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, constants, header_word, masked_load
@@ -121,7 +121,9 @@ def finished(
         "%is_by_rows = arith.cmpi ne, %rows_word, %none : i64",
         f"%terms:{len(sums)} = scf.if %is_by_rows -> ({kinds}) {{",
     )
-    of_rows = _plus_rows(emit, lanes, cells, sums, place)
+    last = max(row for row, _ in cells)
+    lasts = [place(row, 0, "t") for row in (last - 1, last)] if last else []
+    of_rows = _plus_rows(emit, vector, zip([row for row, _ in cells], sums, strict=True), lasts)
     emit(
         f"scf.yield {', '.join(of_rows)} : {kinds}",
         "} else {",
@@ -179,31 +181,27 @@ def finished(
     return [f"%done#{i}" for i in range(len(sums))]
 
 
-def _plus_rows(
-    emit: Callable[..., None],
-    lanes: int,
-    cells: Sequence[tuple[int, int]],
-    sums: Sequence[str],
-    place: Callable[[int, int, str], str],
-) -> list[str]:
-    """The ``sums``, to each the number at ``%bias`` for its row. A tile's last row may be the one before once more."""
-    vector, last = f"vector<{lanes}xf32>", max(row for row, _ in cells)
-    if last:
+def _plus_rows(emit: Callable[..., None], vector: str, sums: Iterable[tuple[int, str]], lasts: Sequence[str]) -> list[str]:
+    """The ``sums`` of rows, to each the number at ``%bias`` for its row. The last row may be the one before once more:
+    ``lasts`` are the places of both, if there are two."""
+    cells = list(sums)
+    last = max(row for row, _ in cells)
+    if lasts:
         emit(
-            f'%is_again = llvm.icmp "eq" {place(last - 1, 0, "t")}, {place(last, 0, "t")} : !llvm.ptr',
+            f'%is_again = llvm.icmp "eq" {", ".join(lasts)} : !llvm.ptr',
             f"%last_row = arith.constant {last} : i64",
             "%row_before = arith.subi %last_row, %one : i64",
             "%row_of_last = arith.select %is_again, %row_before, %last_row : i64",
         )
     for row in range(last + 1):
-        at = "[%row_of_last] : (!llvm.ptr, i64)" if row == last and last else f"[{row}] : (!llvm.ptr)"
+        at = "[%row_of_last] : (!llvm.ptr, i64)" if row == last and lasts else f"[{row}] : (!llvm.ptr)"
         emit(
             f"%row_term{row}_at = llvm.getelementptr %bias{at} -> !llvm.ptr, f32",
             f"%row_term{row}_number = llvm.load %row_term{row}_at : !llvm.ptr -> f32",
             f"%row_term{row} = vector.broadcast %row_term{row}_number : f32 to {vector}",
         )
-    found = [f"%plus_row{row}_{half}" for row, half in cells]
-    for (row, _), value, name in zip(cells, sums, found, strict=True):
+    found = [f"%plus_row{number}" for number in range(len(cells))]
+    for (row, value), name in zip(cells, found, strict=True):
         emit(f"{name} = arith.addf {value}, %row_term{row} : {vector}")
     return found
 
