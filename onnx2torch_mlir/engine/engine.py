@@ -120,7 +120,6 @@ class Engine:
         self._read_results = struct.Struct(f"{self._result_words + len(ranks)}q").unpack_from
         self._input_words = sum(1 + len(spec.shape) for spec in lowered.inputs)
         self._write_inputs = struct.Struct(f"{self._input_words}q").pack_into
-        self._write_lent = struct.Struct(f"{min(len(ranks), layout.MOST_LENT)}Q").pack_into
         self._narrow = [(index, NARROW[spec.element]) for index, spec in enumerate(lowered.outputs) if spec.element]
         self._weights: list[Array] | None = None
         self._weight_words: list[int] = []
@@ -156,8 +155,7 @@ class Engine:
         context = self._take_context()
         try:
             self._write_inputs(context.packed, 0, *words)
-            lent, unused = self._results.unused()
-            self._write_lent(context.memory, context.lent_at, *lent)
+            unused = self._results.lend(context.memory, context.lent_at)
             if self._code.call(context.address, context.arguments):
                 self._fail(context.word(layout.ERROR))
             found = self._collect(self._read_results(context.results), unused)

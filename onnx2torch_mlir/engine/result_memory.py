@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from ctypes import addressof
 from sys import getrefcount
 from typing import Any, NamedTuple
@@ -45,12 +46,14 @@ class ResultMemory:
         """What the latest call gave, if the one before found its own unused."""
         self._keeps_latest = True
         self._nothing = (0,) * self._most
+        self._write = struct.Struct(f"{self._most}Q").pack_into
         self._windows: dict[tuple[int, int, tuple[int, ...]], Array] = {}
         """Arrays over memory that small results lay in, by address, type and shape: malloc gives the same again. To make one
         takes longer than to copy what is in it; they are read only while the memory is that of a result."""
 
-    def unused(self) -> tuple[tuple[int, ...], dict[int, Unused]]:
-        """Blocks for the call that comes, which owns them (layout.LENT; 0 for none); and arrays that lie in some of these."""
+    def lend(self, context: Any, place: int) -> dict[int, Unused]:
+        """Write blocks for the call that comes, which owns them (layout.LENT; 0 for none), into its ``context``, so many bytes
+        from its beginning; the arrays that lie in some of these, by their block."""
         found: dict[int, Unused] = {}
         latest = self._latest
         # Other threads add to these at the same time.
@@ -70,11 +73,13 @@ class ResultMemory:
             # Of other threads' calls: these are not waited for.
             latest.clear()
         if not found and not self._blocks:
-            return self._nothing, found
+            self._write(context, place, *self._nothing)
+            return found
         blocks = [*found]
         while len(blocks) < self._most and (block := self._taken()) is not None:
             blocks.append(block)
-        return (*blocks, *self._nothing[len(blocks) :]), found
+        self._write(context, place, *blocks, *self._nothing[len(blocks) :])
+        return found
 
     def array(
         self, address: int, block: int, dtype: np.dtype[Any], shape: tuple[int, ...], unused: dict[int, Unused]
