@@ -24,25 +24,9 @@ the next ones are."""
 
 
 def result(name: str, row: str, width: int) -> list[str]:
-    """So many numbers of a row of the result, which may be far from the others: they come while the sums are computed."""
+    """So many numbers of a row of the result, which may be far from the others: they come while the sums are computed, from
+    memory or another cache (a product of 1024 by 128 by 1024: 2 to 3 % on Zen 4)."""
     return _lines_of(name, row, range(0, width, _LINE), writing=True)
-
-
-def rows_of_result(width: int) -> list[str]:
-    """The same for all rows of a tile (contraction_panels.py), whose entries begin at ``%place``.
-
-    Where a tail follows, sums go where those of the tile before went, which is in the cache; else each row is asked of memory
-    or of another cache (a product of 1024 by 128 by 1024: 2 to 3 % on Zen 4).
-    """
-    return [
-        "scf.for %row_asked = %none to %count step %one : i64 {",
-        "%entry_asked = arith.muli %row_asked, %two : i64",
-        "%place_asked = llvm.getelementptr %place[%entry_asked] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        "%offset_asked = llvm.load %place_asked : !llvm.ptr -> i64",
-        bytes_behind("%asked_here", "%here", "%offset_asked"),
-        *result("asked_here", "%asked_here", width),
-        "}",
-    ]
 
 
 def columns(name: str, here: str, by_step: str, width: int, *, one_row: bool) -> list[str]:

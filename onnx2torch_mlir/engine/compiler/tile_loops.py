@@ -22,6 +22,15 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
 
     They all have the same number of segments, at least S.
     """
+    first = [size for size in tiles if size.is_first]
+    first_here, single = list[str](), "%calls"
+    if first:
+        single = "%is_alone"
+        first_here = [
+            "%begins_here = arith.cmpi eq, %tile, %none : i64",
+            "%is_first = arith.andi %fresh, %begins_here : i1",
+            "%is_alone = arith.ori %calls, %is_first : i1",
+        ]
     lines = [
         declaration("tiles", segments),
         "%none = arith.constant 0 : i64",
@@ -33,7 +42,6 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         f"%asking = arith.constant {tile_asks.TILES_THAT_ASK} : i64",
         f"%part = arith.divui %size{segments}, %asking : i64",
         f"%following = llvm.getelementptr %b[%size{segments}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-        f"%most_asked = arith.constant {tile_asks.TILES_THAT_ASK - 1} : i64",
         "%one = arith.constant 1 : i64",
         "%yes = arith.constant true",
         "%begins = arith.xori %add, %yes : i1",
@@ -46,28 +54,23 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         "%first_place = llvm.getelementptr %table[1] : (!llvm.ptr) -> !llvm.ptr, i64",
         "%first_offset = llvm.load %first_place : !llvm.ptr -> i64",
         *tile_rows.shares(unit),
-        "%end = scf.for %tile = %none to %tiles step %one iter_args(%i = %none) -> (i64) : i64 {",
-        "%has_more = arith.cmpi slt, %tile, %shares#1 : i64",
-        "%one_more = arith.addi %shares#0, %one : i64",
-        "%pairs_here = arith.select %has_more, %one_more, %shares#0 : i64",
-        "%even = arith.muli %pairs_here, %two : i64",
-        "%rest = arith.subi %m, %i : i64",
-        "%count = arith.minsi %rest, %even : i64",
+        "%end:2 = scf.while (%tile_at = %none, %i_at = %none) : (i64, i64) -> (i64, i64) {",
+        "%goes_on = arith.cmpi slt, %tile_at, %tiles : i64",
+        "scf.condition(%goes_on) %tile_at, %i_at : i64, i64",
+        "} do {",
+        "^run(%tile: i64, %i: i64):",
+        *first_here,
+        *tile_rows.run(single),
         "%row_of_tile = arith.addi %row, %i : i64",
         "%term = arith.select %is_by_rows, %row_of_tile, %column : i64",
         "%entry = arith.muli %i, %two : i64",
         "%rows = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        "%turn = arith.minui %tile, %most_asked : i64",
-        "%asked = arith.muli %turn, %part : i64",
-        "%next = llvm.getelementptr %following[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-        # Sums that are whole at once go where those of the tile before went: it is in the first-level cache.
+        # Sums that a tail follows go where those of the tile before went: it is in the first-level cache.
         "%place = llvm.getelementptr %rows[1] : (!llvm.ptr) -> !llvm.ptr, i64",
         "%offset = llvm.load %place : !llvm.ptr -> i64",
         "%less = arith.subi %first_offset, %offset : i64",
         "%moved = arith.select %at_once, %less, %none : i64",
         bytes_behind("%here", "%c", "%moved"),
-        *(["scf.if %is_direct {", *tile_asks.rows_of_result(unit.columns), "}"] if unit.fetches_ahead else []),
-        *tile_rows.height_of("rows_of_tile", "%count"),
         "%which = arith.index_cast %rows_of_tile : i64 to index",
     ]
     usual = [size for size in tiles if not size.is_first and not size.few]
@@ -76,9 +79,6 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
     if narrow:
         lines += [f"%lanes = arith.constant {unit.lanes} : i64", "%is_narrow = arith.cmpi sle, %columns, %lanes : i64"]
         every = ["scf.if %is_narrow {", *_switch(segments, wide | narrow), "} else {", *every, "}"]
-    first = [size for size in tiles if size.is_first]
-    if first:
-        lines += ["%begins_here = arith.cmpi eq, %tile, %none : i64", "%is_first = arith.andi %fresh, %begins_here : i1"]
     for size in first:
         lines += _whether_first(size)
         every = [f"scf.if %{size.name} {{", _call_tile(segments, size, "%rows"), "} else {", *every, "}"]
@@ -100,7 +100,7 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         tail_text.call("%sums", ["row_of_tile", "count", "column", "columns", "across"]),
         "}",
     ]
-    return "\n".join([*lines, "%after = arith.addi %i, %even : i64", "scf.yield %after : i64", "}", "return", "}"])
+    return "\n".join([*lines, "scf.yield %tile_after, %after : i64, i64", "}", "return", "}"])
 
 
 def _whether_first(size: TileSize) -> list[str]:
@@ -122,13 +122,7 @@ def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
         lines += [f"case {rows} {{", _call_tile(segments, size, "%rows"), "scf.yield", "}"]
     lines += [
         "default {",
-        "scf.for %row_here = %none to %count step %one : i64 {",
-        "%entry_here = arith.muli %row_here, %two : i64",
-        "%rows_here = llvm.getelementptr %rows[%entry_here] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        "%rows_gone = arith.muli %row_here, %by_rows : i64",
-        "%term_here = arith.addi %term, %rows_gone : i64",
-        _call_tile(segments, tiles[1], "%rows_here", {"%term": "%term_here"}),
-        "}",
+        _call_tile(segments, tiles[1], "%rows", {"%run": "%count"}),
         "scf.yield",
         "}",
     ]
@@ -140,7 +134,7 @@ def _down_rows(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
 
     def tile(rows: int) -> str:
         # They finish nothing: `plain_tails.plain` is not asked for a few columns.
-        return _call_tile(segments, tiles[rows], "%few_row_place")
+        return _call_tile(segments, tiles[rows], "%few_row_place", {"%run": "%one"})
 
     return segment_loops.down_rows(sorted(tiles, reverse=True), "%count", tile, row="%few_row")
 
@@ -159,7 +153,8 @@ def _by_number(few: Collection[TileSize], columns: str, call: Callable[[Mapping[
 
 def _call_tile(segments: int, size: TileSize, rows: str, moved: Mapping[str, str] | None = None) -> str:
     lacking = ["%one", "%none"] * (size.segments - segments)
-    own = ["%a", "%b", "%here", "%next", "%finish_here", "%columns", "%term", "%add", "%by_step"]
+    pointers = ["%a", "%b", "%here", "%following", "%finish_here"]
+    own = [*pointers, "%columns", "%term", "%add", "%is_direct", "%by_step", "%run", "%tile", "%by_rows", "%part"]
     a, *others = (moved.get(name, name) for name in own) if moved else own
     values = [a, rows, *others, *lacking]
     values += [*(f"%{name}" for name in sizes(segments)), *(["%source", "%apart"] if size.packs else [])]
@@ -170,6 +165,7 @@ def row(unit: VectorUnit, segments: int, tile: TileSize, few: Collection[TileSiz
     """@o2m_row_S: what @o2m_panels_S does of packed columns, for a single row: what lies between panels and tiles, which are
     done in a fraction of a microsecond then, is left out. The ``tile`` is that of one row; so are those of ``few`` columns."""
     moved = {"%b": "%bj", "%c": "%here", "%column": "%at", "%finish_here": "%finish"}
+    moved |= {"%run": "%one", "%tile": "%none", "%part": "%none", "%is_direct": "%asks"}
     of_tile = moved | ({**PART, "%here": "%c_of_part"} if few else {})
     one = [
         f"%term = arith.select %is_by_rows, %row, {of_tile['%column']} : i64",
@@ -190,6 +186,7 @@ def row(unit: VectorUnit, segments: int, tile: TileSize, few: Collection[TileSiz
         *tail_text.follows(),
         "%none = arith.constant 0 : i64",
         "%one = arith.constant 1 : i64",
+        f"%asks = arith.constant {'false' if unit.fetches_ahead else 'true'}",
         *plain_tail_text.by_rows("%finish"),
         f"%width = arith.constant {unit.columns} : i64",
         f"%by_step = arith.constant {unit.columns * _BYTES} : i64",
@@ -200,10 +197,10 @@ def row(unit: VectorUnit, segments: int, tile: TileSize, few: Collection[TileSiz
         "%left = arith.subi %n, %j : i64",
         "%columns = arith.minsi %left, %width : i64",
         "%here = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-        bytes_behind("%next", "%bj", "%panel"),
+        bytes_behind("%following", "%bj", "%panel"),
         "%at = arith.addi %column, %j : i64",
         *(in_two(unit, "%panel", moved, one) if few else one),
-        "scf.yield %next : !llvm.ptr",
+        "scf.yield %following : !llvm.ptr",
         "}",
     ]
     return "\n".join([*lines, "return", "}"])

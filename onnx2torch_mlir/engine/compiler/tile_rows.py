@@ -76,6 +76,36 @@ def shares(unit: VectorUnit) -> list[str]:
     ]
 
 
+def run(single: str) -> list[str]:
+    """Of the tiles that `shares` says, from number ``%tile``, whose first row is ``%i``: ``%run``, how many follow each other
+    that have as many rows, or one if ``single`` holds; ``%rows_of_tile`` (`height_of`); ``%count``, how many rows they all do;
+    ``%tile_after`` and ``%after``, the tile and the row behind them."""
+    return [
+        "%has_more = arith.cmpi slt, %tile, %shares#1 : i64",
+        "%one_more = arith.addi %shares#0, %one : i64",
+        "%pairs_here = arith.select %has_more, %one_more, %shares#0 : i64",
+        "%even = arith.muli %pairs_here, %two : i64",
+        "%rest = arith.subi %m, %i : i64",
+        "%of_one = arith.minsi %rest, %even : i64",
+        *height_of("rows_of_tile", "%of_one"),
+        "%until = arith.select %has_more, %shares#1, %tiles : i64",
+        "%all_here = arith.subi %until, %tile : i64",
+        # The last may have fewer.
+        "%but_last = arith.subi %all_here, %one : i64",
+        "%before_last = arith.muli %but_last, %even : i64",
+        "%rest_of_last = arith.subi %rest, %before_last : i64",
+        "%of_last = arith.minsi %rest_of_last, %even : i64",
+        *height_of("rows_of_last", "%of_last"),
+        "%is_like_others = arith.cmpi eq, %rows_of_last, %rows_of_tile : i64",
+        "%alike = arith.select %is_like_others, %all_here, %but_last : i64",
+        f"%run = arith.select {single}, %one, %alike : i64",
+        "%rows_of_run = arith.muli %run, %even : i64",
+        "%count = arith.minsi %rest, %rows_of_run : i64",
+        "%tile_after = arith.addi %tile, %run : i64",
+        "%after = arith.addi %i, %rows_of_run : i64",
+    ]
+
+
 def first_is_full(unit: VectorUnit) -> list[str]:
     """``%is_full``: whether the first of the tiles that ``%m`` rows make, the highest, has as many as a tile can; see `shares`.
 

@@ -1,0 +1,73 @@
+"""Runs of tiles that have as many rows: what the text says, computed here."""
+
+import operator
+import re
+
+import pytest
+
+from onnx2torch_mlir.engine.compiler import tile_rows
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+
+OPERATIONS = {
+    "arith.addi": operator.add,
+    "arith.subi": operator.sub,
+    "arith.muli": operator.mul,
+    "arith.minsi": min,
+    "arith.andi": operator.and_,
+    "arith.cmpi slt": operator.lt,
+    "arith.cmpi sgt": operator.gt,
+    "arith.cmpi eq": operator.eq,
+}
+
+
+def computed(lines, **values):
+    """``values`` and those that ``lines`` add."""
+    for line in lines:
+        name, operation, rest = re.match(r"%(\w+) = (arith\.(?:cmpi \w+|\w+)),? (.*) : i64$", line).groups()
+        if operation == "arith.constant":
+            values[name] = int(rest)
+            continue
+        operands = [values[operand] for operand in re.findall(r"%([\w#]+)", rest)]
+        if operation == "arith.select":
+            condition, one, other = operands
+            values[name] = one if condition else other
+        else:
+            values[name] = OPERATIONS[operation](*operands)
+    return values
+
+
+def runs(unit, rows, single=False):
+    """Of so many rows: first row and tile of each run, how many tiles it has, how many rows the tiles, and how many all."""
+    tiles = -(-rows // unit.rows)
+    each, more = divmod(-(-rows // 2), tiles)
+    shares = {"shares#0": each, "shares#1": more, "tiles": tiles, "m": rows, "one": 1, "two": 2, "single": single}
+    tile = row = 0
+    while tile < tiles:
+        found = computed(tile_rows.run("%single"), tile=tile, i=row, **shares)
+        yield row, tile, found["run"], found["rows_of_tile"], found["count"]
+        tile, row = found["tile_after"], found["after"]
+
+
+@pytest.mark.parametrize("single", [False, True], ids=["runs", "alone"])
+@pytest.mark.parametrize("unit", [VectorUnit(4, 16), VectorUnit(8, 16), VectorUnit(16, 32)], ids=str)
+def test_runs_do_all_rows_once_by_tiles_that_there_are(unit, single):
+    for rows in range(1, 300):
+        found, done, tiles = list(runs(unit, rows, single)), 0, 0
+        for row, tile, run, height, count in found:
+            assert (row, tile) == (done, tiles) and run >= 1
+            # The last row may be there twice.
+            assert run * height - count in ((0, 1) if row + count == rows else (0,))
+            done, tiles = done + count, tiles + run
+        assert done == rows and tiles == -(-rows // unit.rows)
+        assert {height for *_, height, _ in found} == tile_rows.heights(unit, rows)
+        assert all(run == 1 for _, _, run, _, _ in found) if single else len(found) <= 3
+
+
+def test_the_last_tile_is_alone_where_it_has_fewer_rows():
+    unit = VectorUnit(16, 32)
+    assert list(runs(unit, 60)) == [(0, 0, 5, 12, 60)]
+    assert list(runs(unit, 59)) == [(0, 0, 5, 12, 59)]
+    assert list(runs(unit, 50)) == [(0, 0, 5, 10, 50)]
+    assert list(runs(unit, 52)) == [(0, 0, 1, 12, 12), (12, 1, 4, 10, 40)]
+    assert list(runs(VectorUnit(4, 16), 9)) == [(0, 0, 1, 6, 6), (6, 1, 1, 3, 3)]
+    assert list(runs(VectorUnit(4, 16), 7)) == [(0, 0, 1, 4, 4), (4, 1, 1, 3, 3)]
