@@ -4,7 +4,9 @@ import re
 
 import pytest
 
-from onnx2torch_mlir.engine.compiler import tile_asks
+from onnx2torch_mlir.engine.compiler import register_tile, tile_asks
+from onnx2torch_mlir.engine.compiler.register_tile import TileSize
+from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 OPERATIONS = {
     "arith.divui": int.__floordiv__,
@@ -38,13 +40,20 @@ def asked(lines, **values):
 @pytest.mark.parametrize("rows", [2, 3, 4, 6, 7, 8, 12])
 def test_the_lines_of_all_rows_of_the_next_tile_are_asked_for(rows):
     """Row i of this tile begins at 1000 i, whatever it is at its end: the turns of each line ask for all that follow."""
-    lines = tile_asks.next_tile(rows) + tile_asks.next_rows("u", 4, rows, "%first")
+    lines = tile_asks.next_tile(rows) + tile_asks.next_rows("u", 4, rows, "%first", level=2)
     offsets = {f"oa{row}": 1000 * row for row in range(rows)}
     for line in (0, 16, 48):
         places = [place for k in range(line, line + 16, 4) for place in asked(lines, first=0, uk=k, by=4, **offsets)]
         assert {divmod(place, 1000)[0] for place in places} >= {rows + row for row in range(rows)}
         assert all(4 * line <= place % 1000 < 4 * (line + 16) for place in places)
         assert len(places) == 4 * -(-rows // 4)
+
+
+def test_rows_that_meet_one_vector_of_columns_come_into_the_first_level_cache():
+    unit = VectorUnit(16, 32, fetches_ahead=True)
+    for halves, hint in ((1, 3), (2, 2)):
+        text = register_tile.tile(unit, TileSize(1, 8, halves))
+        assert {int(found) for found in re.findall(r"hint = (\d) : i32, rw = 0", text)} == {hint}
 
 
 def test_a_tile_asks_for_a_part_of_the_next_panel():

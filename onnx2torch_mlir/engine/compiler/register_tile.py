@@ -237,7 +237,7 @@ class Tile:
             self.emit(f"%{tag}a{number} = llvm.getelementptr {row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
         if unrolled > 1 and self.rows > 1:
             asks = (
-                tile_asks.next_rows(tag, unrolled, self.rows, rows[0])
+                tile_asks.next_rows(tag, unrolled, self.rows, rows[0], level=len(self.halves))
                 if self.unit.fetches_ahead
                 else tile_asks.next_panel(tag, unrolled, self.unit.columns)
             )

@@ -65,10 +65,11 @@ def next_tile(rows: int) -> list[str]:
     ]
 
 
-def next_rows(tag: str, unrolled: int, rows: int, first: str) -> list[str]:
+def next_rows(tag: str, unrolled: int, rows: int, first: str, *, level: int) -> list[str]:
     """The next tile's rows, whose ``first`` is that of this tile at hand: in as many turns as go along a line, the lines of
-    all of them. They may come from beyond the second-level cache, each from elsewhere (16384 rows of 128 numbers times 64
-    columns: a tenth faster on Zen 4)."""
+    all of them, into the cache of this ``level``. They may come from beyond the second, each from elsewhere (16384 rows of 128
+    numbers times 64 columns: a tenth faster on Zen 4); or into the first, where few columns leave them room in it (convolutions
+    of 16 channels a group, where each row is a line somewhere else: a seventh faster)."""
     turns = _LINE // unrolled
     at_once = -(-rows // turns)
     places = [f"%{tag}asked{number}" for number in range(at_once)]
@@ -83,7 +84,7 @@ def next_rows(tag: str, unrolled: int, rows: int, first: str) -> list[str]:
         f"%{tag}here = llvm.getelementptr {first}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
         bytes_behind(places[0], f"%{tag}here", f"%{tag}behind"),
         *(bytes_behind(after, before, "%row_far") for before, after in pairwise(places)),
-        *(asked(place, level=2) for place in places),
+        *(asked(place, level=level) for place in places),
     ]
 
 
