@@ -7,34 +7,12 @@ import pytest
 from onnx2torch_mlir.engine.compiler import register_tile, tile_asks
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
-
-OPERATIONS = {
-    "arith.divui": int.__floordiv__,
-    "arith.remui": int.__mod__,
-    "arith.muli": int.__mul__,
-    "arith.addi": int.__add__,
-    "arith.subi": int.__sub__,
-}
-BYTES = {"f32": 4, "i8": 1}
+from tests.engine.computed_text import computed
 
 
 def asked(lines, **values):
     """The addresses that ``lines`` ask for, in their order, where names have these ``values``."""
-    found = []
-    for line in lines:
-        if "prefetch" in line:
-            found.append(values[re.search(r"\(%(\w+)\)", line)[1]])
-            continue
-        name, operation, rest = re.match(r"%(\w+) = (\S+) (.*)", line).groups()
-        if operation == "arith.constant":
-            values[name] = int(rest.split()[0])
-        elif operation == "llvm.getelementptr":
-            base, index, type_ = re.match(r"%(\w+)\[%?(\w+)\].*, (\w+)$", rest).groups()
-            values[name] = values[base] + values.get(index, int(index) if index.isdigit() else None) * BYTES[type_]
-        else:
-            one, other = re.findall(r"%(\w+)", rest)
-            values[name] = OPERATIONS[operation](values[one], values[other])
-    return found
+    return computed(lines, **values)[1]
 
 
 @pytest.mark.parametrize("rows", [2, 3, 4, 6, 7, 8, 12])

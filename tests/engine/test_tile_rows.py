@@ -1,39 +1,10 @@
 """Runs of tiles that have as many rows: what the text says, computed here."""
 
-import operator
-import re
-
 import pytest
 
 from onnx2torch_mlir.engine.compiler import tile_rows
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
-
-OPERATIONS = {
-    "arith.addi": operator.add,
-    "arith.subi": operator.sub,
-    "arith.muli": operator.mul,
-    "arith.minsi": min,
-    "arith.andi": operator.and_,
-    "arith.cmpi slt": operator.lt,
-    "arith.cmpi sgt": operator.gt,
-    "arith.cmpi eq": operator.eq,
-}
-
-
-def computed(lines, **values):
-    """``values`` and those that ``lines`` add."""
-    for line in lines:
-        name, operation, rest = re.match(r"%(\w+) = (arith\.(?:cmpi \w+|\w+)),? (.*) : i64$", line).groups()
-        if operation == "arith.constant":
-            values[name] = int(rest)
-            continue
-        operands = [values[operand] for operand in re.findall(r"%([\w#]+)", rest)]
-        if operation == "arith.select":
-            condition, one, other = operands
-            values[name] = one if condition else other
-        else:
-            values[name] = OPERATIONS[operation](*operands)
-    return values
+from tests.engine.computed_text import computed
 
 
 def runs(unit, rows, single=False):
@@ -43,7 +14,7 @@ def runs(unit, rows, single=False):
     shares = {"shares#0": each, "shares#1": more, "tiles": tiles, "m": rows, "one": 1, "two": 2, "single": single}
     tile = row = 0
     while tile < tiles:
-        found = computed(tile_rows.run("%single"), tile=tile, i=row, **shares)
+        found, _ = computed(tile_rows.run("%single"), tile=tile, i=row, **shares)
         yield row, tile, found["run"], found["rows_of_tile"], found["count"]
         tile, row = found["tile_after"], found["after"]
 

@@ -61,10 +61,10 @@ def places_of_rows(count: int) -> list[str]:
     return lines
 
 
-def down_rows(heights: Sequence[int], count: str, tile: Callable[[int], str], *, row: str = "%row") -> list[str]:
+def down_rows(heights: Sequence[int], count: str, tile: Callable[[int], str]) -> list[str]:
     """Tiles of these ``heights``, of which the last is 1, down so many rows, as many of each as fit.
 
-    The entry of a tile's first ``row`` in the table ``%rows`` is ``%row_place``; ``%none`` and ``%one`` are there.
+    The entry of a tile's first ``%row`` in the table ``%rows`` is ``%row_place``; ``%none`` and ``%one`` are there.
     """
     lines, first = list[str](), "%none"
     for rows in heights:
@@ -73,9 +73,9 @@ def down_rows(heights: Sequence[int], count: str, tile: Callable[[int], str], *,
             f"%left{rows} = arith.subi {count}, {first} : i64",
             f"%past{rows} = arith.remui %left{rows}, %height{rows} : i64",
             f"%end{rows} = arith.subi {count}, %past{rows} : i64",
-            f"scf.for {row} = {first} to %end{rows} step %height{rows} : i64 {{",
-            f"{row}_entry = arith.addi {row}, {row} : i64",
-            f"{row}_place = llvm.getelementptr %rows[{row}_entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+            f"scf.for %row = {first} to %end{rows} step %height{rows} : i64 {{",
+            "%row_entry = arith.addi %row, %row : i64",
+            "%row_place = llvm.getelementptr %rows[%row_entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
             tile(rows),
             "}",
         ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from onnx2torch_mlir.engine.compiler import plain_tail_text, segment_loops, tail_text, tile_asks, tile_rows
+from onnx2torch_mlir.engine.compiler import plain_tail_text, tail_text, tile_asks, tile_rows
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, product, word_at
 from onnx2torch_mlir.engine.compiler.contraction_panels import PART, declaration, in_two, sizes
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize, tile_types
@@ -130,13 +130,24 @@ def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
 
 
 def _down_rows(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
-    """Calls of tiles of a few columns for ``%count`` rows."""
+    """Calls of tiles of a few columns for ``%count`` rows: as many of the highest as fit, then of the others.
 
-    def tile(rows: int) -> str:
-        # They finish nothing: `plain_tails.plain` is not asked for a few columns.
-        return _call_tile(segments, tiles[rows], "%few_row_place", {"%run": "%one"})
-
-    return segment_loops.down_rows(sorted(tiles, reverse=True), "%count", tile, row="%few_row")
+    They finish nothing: `plain_tails.plain` is not asked for a few columns.
+    """
+    lines, first = list[str](), "%none"
+    for rows, size in sorted(tiles.items(), reverse=True):
+        lines += [
+            f"%few_height{rows} = arith.constant {rows} : i64",
+            f"%few_left{rows} = arith.subi %count, {first} : i64",
+            f"%few_run{rows} = arith.divui %few_left{rows}, %few_height{rows} : i64",
+            f"%few_entry{rows} = arith.muli {first}, %two : i64",
+            f"%few_place{rows} = llvm.getelementptr %rows[%few_entry{rows}] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+            _call_tile(segments, size, f"%few_place{rows}", {"%run": f"%few_run{rows}"}),
+            f"%few_rows{rows} = arith.muli %few_run{rows}, %few_height{rows} : i64",
+            f"%few_first{rows} = arith.addi {first}, %few_rows{rows} : i64",
+        ]
+        first = f"%few_first{rows}"
+    return lines
 
 
 def _by_number(few: Collection[TileSize], columns: str, call: Callable[[Mapping[int, TileSize]], list[str]]) -> list[str]:
