@@ -45,3 +45,16 @@ def test_windows_in_parts(channels, out):
     expected = np.einsum("nchwpq,fcpq->nfhw", windows, weight) + bias[:, None, None] + r
     code = o2m.compile(model(text, w=weight, bias=bias), threads=2)
     np.testing.assert_allclose(code.run([x, r])[0], np.maximum(expected, 0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 12, 13, 24, 36, 47, 60, 61, 95, 96, 97, 200])
+@pytest.mark.parametrize("count, columns", [(16, 24), (32, 70), (3000, 40)])
+def test_a_function_for_a_run_of_tiles(rows, count, columns):
+    """What tiles do not compute themselves is a function's part, which is given the sums of some tiles below each other."""
+    weight, bias = numbers(count, columns) / np.float32(np.sqrt(count)), numbers(columns)
+    x, r = numbers(rows, count), numbers(rows, columns)
+    text = f"g (float[{rows},{count}] x, float[{rows},{columns}] r) => (float[m,n] y)"
+    text += " { p = MatMul (x, w) b = Add (p, bias) s = Sigmoid (b) t = Mul (b, s) y = Add (t, r) }"
+    sums = x @ weight + bias
+    code = o2m.compile(model(text, w=weight, bias=bias), threads=2)
+    np.testing.assert_allclose(code.run([x, r])[0], sums / (1 + np.exp(-sums)) + r, rtol=1e-4, atol=1e-4)

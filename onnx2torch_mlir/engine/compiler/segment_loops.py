@@ -66,18 +66,50 @@ def down_rows(heights: Sequence[int], count: str, tile: Callable[[int], str]) ->
 
     The entry of a tile's first ``%row`` in the table ``%rows`` is ``%row_place``; ``%none`` and ``%one`` are there.
     """
-    lines, first = list[str](), "%none"
-    for rows in heights:
-        lines += [
-            f"%height{rows} = arith.constant {rows} : i64",
-            f"%left{rows} = arith.subi {count}, {first} : i64",
-            f"%past{rows} = arith.remui %left{rows}, %height{rows} : i64",
-            f"%end{rows} = arith.subi {count}, %past{rows} : i64",
-            f"scf.for %row = {first} to %end{rows} step %height{rows} : i64 {{",
-            "%row_entry = arith.addi %row, %row : i64",
-            "%row_place = llvm.getelementptr %rows[%row_entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+
+    def tiles(rows: int, first: str, number: str, end: str) -> list[str]:
+        return [
+            f"scf.for %row = {first} to {end} step %height{rows} : i64 {{",
+            *_place("%row_", "%row"),
             tile(rows),
             "}",
         ]
-        first = f"%end{rows}"
+
+    return _by_height(heights, count, tiles)
+
+
+def runs_down_rows(heights: Sequence[int], count: str, run: Callable[[int, str, str], str]) -> list[str]:
+    """The same for tiles that go down a run of rows by themselves: ``run`` of a height, the place of the entry of its first row
+    in the table ``%rows``, and how many tiles of that height there are, which may be none."""
+
+    def tiles(rows: int, first: str, number: str, end: str) -> list[str]:
+        return [*_place(f"%run{rows}_", first), run(rows, f"%run{rows}_place", number)]
+
+    return _by_height(heights, count, tiles)
+
+
+def _by_height(heights: Sequence[int], count: str, tiles: Callable[[int, str, str, str], list[str]]) -> list[str]:
+    """What ``tiles`` makes of a height, the first of the rows for it, how many tiles fit into those that are left, and where
+    these end; for each height after the other, of which the last is 1."""
+    lines, first = list[str](), "%none"
+    for rows in heights:
+        end, number = count, f"%left{rows}"
+        lines += [f"%height{rows} = arith.constant {rows} : i64", f"%left{rows} = arith.subi {count}, {first} : i64"]
+        if rows != heights[-1]:
+            end, number = f"%end{rows}", f"%fit{rows}"
+            lines += [
+                f"%past{rows} = arith.remui %left{rows}, %height{rows} : i64",
+                f"{number} = arith.divui %left{rows}, %height{rows} : i64",
+                f"{end} = arith.subi {count}, %past{rows} : i64",
+            ]
+        lines += tiles(rows, first, number, end)
+        first = end
     return lines
+
+
+def _place(name: str, row: str) -> list[str]:
+    """The place of a row's entry in the table ``%rows``, by a name that begins so."""
+    return [
+        f"{name}entry = arith.addi {row}, {row} : i64",
+        f"{name}place = llvm.getelementptr %rows[{name}entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+    ]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from onnx2torch_mlir.engine.compiler import plain_tail_text, tail_text, tile_asks, tile_rows
+from onnx2torch_mlir.engine.compiler import plain_tail_text, segment_loops, tail_text, tile_asks, tile_rows
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, product, word_at
 from onnx2torch_mlir.engine.compiler.contraction_panels import PART, declaration, in_two, sizes
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
+_TILES_BEFORE_TAIL = 4
+"""Below each other, whose sums a tail's function is then given at once: more would leave the first-level cache before."""
 
 
 def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> str:
@@ -23,13 +25,13 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
     They all have the same number of segments, at least S.
     """
     first = [size for size in tiles if size.is_first]
-    first_here, single = list[str](), "%calls"
+    first_here, most = list[str](), "%most_of_run"
     if first:
-        single = "%is_alone"
+        most = "%most_here"
         first_here = [
             "%begins_here = arith.cmpi eq, %tile, %none : i64",
             "%is_first = arith.andi %fresh, %begins_here : i1",
-            "%is_alone = arith.ori %calls, %is_first : i1",
+            "%most_here = arith.select %is_first, %one, %most_of_run : i64",
         ]
     lines = [
         declaration("tiles", segments),
@@ -54,13 +56,15 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         "%first_place = llvm.getelementptr %table[1] : (!llvm.ptr) -> !llvm.ptr, i64",
         "%first_offset = llvm.load %first_place : !llvm.ptr -> i64",
         *tile_rows.shares(unit),
+        f"%before_tail = arith.constant {_TILES_BEFORE_TAIL} : i64",
+        "%most_of_run = arith.select %calls, %before_tail, %tiles : i64",
         "%end:2 = scf.while (%tile_at = %none, %i_at = %none) : (i64, i64) -> (i64, i64) {",
         "%goes_on = arith.cmpi slt, %tile_at, %tiles : i64",
         "scf.condition(%goes_on) %tile_at, %i_at : i64, i64",
         "} do {",
         "^run(%tile: i64, %i: i64):",
         *first_here,
-        *tile_rows.run(single),
+        *tile_rows.run(most),
         "%row_of_tile = arith.addi %row, %i : i64",
         "%term = arith.select %is_by_rows, %row_of_tile, %column : i64",
         "%entry = arith.muli %i, %two : i64",
@@ -130,24 +134,15 @@ def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
 
 
 def _down_rows(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
-    """Calls of tiles of a few columns for ``%count`` rows: as many of the highest as fit, then of the others.
+    """Calls of tiles of a few columns for ``%count`` rows.
 
     They finish nothing: `plain_tails.plain` is not asked for a few columns.
     """
-    lines, first = list[str](), "%none"
-    for rows, size in sorted(tiles.items(), reverse=True):
-        lines += [
-            f"%few_height{rows} = arith.constant {rows} : i64",
-            f"%few_left{rows} = arith.subi %count, {first} : i64",
-            f"%few_run{rows} = arith.divui %few_left{rows}, %few_height{rows} : i64",
-            f"%few_entry{rows} = arith.muli {first}, %two : i64",
-            f"%few_place{rows} = llvm.getelementptr %rows[%few_entry{rows}] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-            _call_tile(segments, size, f"%few_place{rows}", {"%run": f"%few_run{rows}"}),
-            f"%few_rows{rows} = arith.muli %few_run{rows}, %few_height{rows} : i64",
-            f"%few_first{rows} = arith.addi {first}, %few_rows{rows} : i64",
-        ]
-        first = f"%few_first{rows}"
-    return lines
+
+    def run(rows: int, place: str, number: str) -> str:
+        return _call_tile(segments, tiles[rows], place, {"%run": number})
+
+    return segment_loops.runs_down_rows(sorted(tiles, reverse=True), "%count", run)
 
 
 def _by_number(few: Collection[TileSize], columns: str, call: Callable[[Mapping[int, TileSize]], list[str]]) -> list[str]:

@@ -76,9 +76,9 @@ def shares(unit: VectorUnit) -> list[str]:
     ]
 
 
-def run(single: str) -> list[str]:
+def run(most: str) -> list[str]:
     """Of the tiles that `shares` says, from number ``%tile``, whose first row is ``%i``: ``%run``, how many follow each other
-    that have as many rows, or one if ``single`` holds; ``%rows_of_tile`` (`height_of`); ``%count``, how many rows they all do;
+    that have as many rows, but ``most``; ``%rows_of_tile`` (`height_of`); ``%count``, how many rows they all do;
     ``%tile_after`` and ``%after``, the tile and the row behind them."""
     return [
         "%has_more = arith.cmpi slt, %tile, %shares#1 : i64",
@@ -98,7 +98,7 @@ def run(single: str) -> list[str]:
         *height_of("rows_of_last", "%of_last"),
         "%is_like_others = arith.cmpi eq, %rows_of_last, %rows_of_tile : i64",
         "%alike = arith.select %is_like_others, %all_here, %but_last : i64",
-        f"%run = arith.select {single}, %one, %alike : i64",
+        f"%run = arith.minsi %alike, {most} : i64",
         "%rows_of_run = arith.muli %run, %even : i64",
         "%count = arith.minsi %rest, %rows_of_run : i64",
         "%tile_after = arith.addi %tile, %run : i64",
