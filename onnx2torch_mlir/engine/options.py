@@ -13,12 +13,24 @@ from dataclasses import dataclass
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine import objects
 
-MATCHERS = ("arena", "attention", "contractions", "channels_last", "rows", "turns", "vector_math", "windows", "winograd")
+MATCHERS = (
+    "arena",
+    "attention",
+    "contractions",
+    "channels_last",
+    "long_sums",
+    "rows",
+    "turns",
+    "vector_math",
+    "windows",
+    "winograd",
+)
 """arena: intermediate results as parts of one block of memory; attention: scores, what is done with their rows,
-and products as one loop; contractions: sums of products as register tiles; channels_last: the layout of convolutions; rows:
-nests over the same rows as one; turns: copies between arrays that are dense along different axes; vector_math: functions as
-polynomials; windows: depthwise convolutions and pools over channels that lie side by side, and pools over images by rows and by
-columns; winograd: convolutions with windows of 3 by 3 by fewer products."""
+and products as one loop; contractions: sums of products as register tiles; channels_last: the layout of convolutions;
+long_sums: a few sums or extremes of many numbers by parts; rows: nests over the same rows as one; turns: copies between arrays
+that are dense along different axes; vector_math: functions as polynomials; windows: depthwise convolutions and pools over
+channels that lie side by side, and pools over images by rows and by columns; winograd: convolutions with windows of 3 by 3 by
+fewer products."""
 
 
 @dataclass(frozen=True)

@@ -102,3 +102,17 @@ def test_a_narrow_row_is_stored_once(monkeypatch):
     (adding,) = [part for part in text.split("scf.for")[1:] if "arith.mulf" in part]
     assert "iter_args" in adding
     assert "store" not in adding[: adding.index("scf.yield")]
+
+
+def test_a_sum_of_columns_by_itself(monkeypatch):
+    """No other nest is over its rows; and what is subtracted has its columns along an axis that is not the last."""
+    text = "t = Transpose<perm = [0, 2, 1]>(m)\n d = Sub(x, t)\n q = Mul(d, d)\n y = ReduceSum<keepdims = 0>(q, a)"
+    model = parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 21]> g (float[3, 50, 37] x, float[3, 37, 1] m) => (float[3, 37] y) '
+        f"{{ a = Constant<value_ints = [1]>() {text} }}"
+    )
+    random = np.random.default_rng(0)
+    feed = {"x": random.standard_normal((3, 50, 37)).astype("f"), "m": random.standard_normal((3, 37, 1)).astype("f")}
+    (found,), by_vectors = results(model, [feed], monkeypatch)
+    assert by_vectors == [True]
+    np.testing.assert_allclose(found, reference(model, feed)[0], rtol=2e-5, atol=2e-5)

@@ -88,9 +88,12 @@ def _is_dense(type_: ir.MemRefType, count: int) -> bool:
 def as_one(
     step: Step, array: ir.Value, indices: Sequence[ir.AffineExpr]
 ) -> tuple[ir.Value, tuple[ir.AffineExpr, ...]]:
-    """A buffer whose axes along the merged loops of a pass are one, at the insertion point; and the indices there, in the
-    pass' loops."""
-    count = _last_axes(indices, [*step.along, step.inside[-1]]) if step.along else 0
+    """A buffer whose axes along the innermost loop of a pass, and those that were merged with it, are one, at the insertion
+    point; and the indices there, in the pass' loops. Axes of one place behind these are no axes either."""
+    dims, loops = [*step.along, *step.inside[-1:]], {*step.rows, *step.inside}
+    count = _last_axes(indices, dims)
+    if not step.along and (count < 2 or not _goes_along(ir.MemRefType(array.type), indices, dims, loops)):
+        count = 0
     if not count:
         return array, step.expressions(tuple(indices))
     innermost = ir.AffineDimExpr.get(len(step.rows) + len(step.inside) - 1)

@@ -83,7 +83,7 @@ def _runs(block: ir.Block) -> list[list[ir.Operation]]:
             runs[-1].append(operation)
         elif not is_harmless(operation):
             runs.append([])
-    return [run for run in runs if len(run) > 1]
+    return [run for run in runs if run]
 
 
 def is_harmless(operation: ir.Operation) -> bool:
@@ -121,11 +121,9 @@ def _put_rows_outside(generic: ir.Operation) -> None:
     if last in dense:
         interchange(generic, sorted(range(last + 1), key=lambda dim: reductions[dim]))
         return
-    lengths, unit = extents(operands, last + 1), of_host()
+    lengths = extents(operands, last + 1)
     columns = [
-        dim
-        for dim in dense
-        if not reductions[dim] and operands[-1].step(dim) == 1 and 1 < (lengths[dim] or 0) <= unit.registers // 2 * unit.lanes
+        dim for dim in dense if not reductions[dim] and operands[-1].step(dim) == 1 and _are_held(lengths[dim])
     ]
     if columns:
         interchange(generic, [*(dim for dim in range(last + 1) if dim != columns[-1]), columns[-1]])
@@ -141,7 +139,19 @@ def _group_from(nests: list[Nest | None], start: int, equal: Equal) -> Group | N
     for nest in nests[start:]:
         if nest is None or not fits(nest, group, equal) or not group.join(nest, equal):
             break
-    return group if seed in group.nests and len(group.nests) > 1 and is_long(group, equal) else None
+    several = len(group.nests) > 1 or _adds_up_columns(seed)
+    return group if seed in group.nests and several and is_long(group, equal) else None
+
+
+def _adds_up_columns(nest: Nest) -> bool:
+    """Whether a nest gains by itself: its sums are columns that registers hold, which LLVM's loops keep in memory."""
+    return any(nest.reductions) and not nest.reductions[-1] and _are_held(nest.lengths[-1])
+
+
+def _are_held(columns: Length | None) -> bool:
+    """Whether registers hold a number for each of so many columns."""
+    unit = of_host()
+    return isinstance(columns, int) and 1 < columns <= unit.registers // 2 * unit.lanes
 
 
 def is_long(group: Group, equal: Equal) -> bool:

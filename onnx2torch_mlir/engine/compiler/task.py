@@ -34,6 +34,7 @@ from onnx2torch_mlir.engine.compiler import (
     layout_casts,
     library_math,
     long_chains,
+    long_sums,
     lower_to_llvm,
     memory,
     object_code,
@@ -211,6 +212,8 @@ def _to_loops(
         borders.fill_borders(module)
         if options.enabled("channels_last"):
             pixel_rooms.make(module)
+        if options.enabled("long_sums"):
+            long_sums.split(module)
         _protect_arguments(module)
     passes.run(module, "simplification after fusion", passes.SIMPLIFY, diagnostics)
     with passes.findings_of("destinations", diagnostics):
