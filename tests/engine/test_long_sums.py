@@ -29,7 +29,8 @@ def model_of(text, axes, shape, kind="float"):
     left = ", ".join(str(size) for axis, size in enumerate(shape) if axis not in axes)
     axes = ", ".join(map(str, axes))
     body = f"a = Constant<value_ints = [{axes}]>()\n {text}"
-    return parser.parse_model(f'<ir_version: 9, opset_import: ["": 21]> g ({kind}[{dims}] x) => ({kind}[{left}] y) {{ {body} }}')
+    head = f'<ir_version: 9, opset_import: ["": 21]> g ({kind}[{dims}] x) => ({kind}[{left}] y)'
+    return parser.parse_model(f"{head} {{ {body} }}")
 
 
 def computed(model, feed, monkeypatch, *, disabled=(), threads=1):
@@ -109,9 +110,9 @@ def test_others_stay(shape, axes, monkeypatch):
 
 
 def test_a_product_of_two_is_a_contraction(monkeypatch):
-    text = '<ir_version: 9, opset_import: ["": 21]> g (float[1, 300000] x, float[300000, 2] w) => (float[1, 2] y) { y = MatMul(x, w) }'
+    text = "g (float[1, 300000] x, float[300000, 2] w) => (float[1, 2] y) { y = MatMul(x, w) }"
     random = np.random.default_rng(0)
     feed = {"x": random.standard_normal((1, 300000)).astype("f"), "w": random.standard_normal((300000, 2)).astype("f")}
-    found, parts = computed(parser.parse_model(text), feed, monkeypatch)
+    found, parts = computed(parser.parse_model(f'<ir_version: 9, opset_import: ["": 21]> {text}'), feed, monkeypatch)
     assert not parts
     np.testing.assert_allclose(found, feed["x"].astype("d") @ feed["w"], rtol=1e-4, atol=1e-2)

@@ -6,7 +6,6 @@ from onnx2torch_mlir.engine.compiler import tile_rows
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from tests.engine.computed_text import computed
 
-
 MANY = 1000
 
 

@@ -59,8 +59,9 @@ def _match(nest: ir.Operation) -> _Found | None:
     # Each part begins with what the whole does.
     if combining[0] not in _EXTREMES and (combining[0] not in _ADDITIONS or constant_of(filled.operands[0]) != 0):
         return None
-    *read, written = [[_loop(e) for e in map_.results] for map_ in indexing_maps(nest)]
-    if None in written or any(_loop(e) is None and not _is_first(e) for map_ in indexing_maps(nest) for e in map_.results):
+    maps = indexing_maps(nest)
+    *read, written = [[_loop(e) for e in map_.results] for map_ in maps]
+    if None in written or any(_loop(e) is None and not _is_first(e) for map_ in maps for e in map_.results):
         return None
     reductions = {dim for dim, reduces in enumerate(summed) if reduces}
     # A product of two that move along the sum is a contraction.
@@ -68,7 +69,7 @@ def _match(nest: ir.Operation) -> _Found | None:
     if len(moving) != 1 or not reductions <= set(read[moving[0]]) or len(set(read[moving[0]])) != len(read[moving[0]]):
         return None
     loops, shape = read[moving[0]], list(ir.RankedTensorType(nest.operands[moving[0]].type).shape)
-    results = math.prod(size for loop, size in zip(loops[:-1], shape, strict=False) if loop not in reductions)
+    results = math.prod(size for loop, size in zip(loops[:-1], shape[:-1], strict=True) if loop not in reductions)
     if math.prod(shape) < _LEAST or results >= _RESULTS:
         return None
     most = min(math.prod(shape) // _LEAST_OF_PART, _PARTS[-1])
