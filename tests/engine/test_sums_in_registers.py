@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx import parser
+from onnx import numpy_helper, parser
 
 pytest.importorskip("torch_mlir")
 
@@ -116,3 +116,20 @@ def test_a_sum_of_columns_by_itself(monkeypatch):
     (found,), by_vectors = results(model, [feed], monkeypatch)
     assert by_vectors == [True]
     np.testing.assert_allclose(found, reference(model, feed)[0], rtol=2e-5, atol=2e-5)
+
+
+def test_a_part_of_an_array_by_a_run_time_place(monkeypatch):
+    """It begins where its pointer does in a function of its own, as what is one axis of it there."""
+    text = "t = Transpose<perm = [0, 2, 1]>(p)\n d = Sub(x, t)\n q = Mul(d, d)\n y = ReduceSum<keepdims = 0>(q, a)"
+    model = parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 21]> g (float[1, 50, 37] x, float[5, 37, 1] m, int64[1] i) => (float[1, 37] y) '
+        "{ a = Constant<value_ints = [1]>() one = Constant<value_ints = [1]>() o = Constant<value_ints = [0]>() "
+        f"e = Add(i, one) b = Slice(m, i, e, o) p = Reshape(b, r) {text} }}"
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1, 37, 1]), "r"))
+    random = np.random.default_rng(0)
+    feed = {"x": random.standard_normal((1, 50, 37)).astype("f"), "m": random.standard_normal((5, 37, 1)).astype("f")}
+    feeds = [feed | {"i": np.array([place])} for place in (0, 3)]
+    found, _ = results(model, feeds, monkeypatch)
+    for each, given in zip(found, feeds, strict=True):
+        np.testing.assert_allclose(each, reference(model, given)[0], rtol=2e-5, atol=2e-5)

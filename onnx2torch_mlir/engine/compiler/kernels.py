@@ -198,6 +198,9 @@ def _function(moved: _Moved, module: ir.Module) -> ir.Operation:
                 for position, operand in enumerate(each.operands):
                     if operand in mapping:
                         each.operands[position] = mapping[operand]
+                        if each.name == "memref.collapse_shape":
+                            # It begins where the argument does, and that has no offset any more.
+                            each.results[0].set_type(without_offset(ir.MemRefType(each.results[0].type)))
             func.ReturnOp([])
     if _writes_by_itself(operation):
         # The turns may depend on each other (parallel_loops.py).
