@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 from onnx import numpy_helper, parser
 
-from onnx2torch_mlir.engine.layout import Packing
-from onnx2torch_mlir.engine.options import Options
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
 from tests.one_node import reference
 
 pytest.importorskip("torch_mlir")
 
-from onnx2torch_mlir import engine
-from onnx2torch_mlir.engine.compiler import attention_code, contractions, task, vector_unit
+from onnx2torch_mlir.engine.compiler import attention_code, contractions, vector_unit
+from tests.engine.made_here import engine_of, entry_of
 
 SCORES = "t = Transpose<perm = [0, 1, 3, 2]>(k)\n s = MatMul(q, t)"
 END = "p = Softmax<axis = -1>(r)\n y = MatMul(p, v)"
@@ -101,7 +99,7 @@ def loops_of(model, monkeypatch, unit=None):
         patched.setattr(contractions, "replace", replaced)
         if unit is not None:
             patched.setattr(contractions, "of_host", lambda: unit)
-        entry = task.build(program.bytecode, Options(inputs=len(program.inputs)))
+        entry = entry_of(program)
     return len(found), texts[0], program, entry
 
 
@@ -143,7 +141,7 @@ def test_other_vector_units(unit, monkeypatch):
     model = model_of(FORMS["scaled and masked"])
     count, _, program, entry = loops_of(model, monkeypatch, unit)
     assert count == 1
-    code = engine.Engine(program, entry["object"], entry["messages"], [Packing(*fields) for fields in entry["packings"]])
+    code = engine_of(program, entry)
     for shape in SHAPES:
         feeds = feeds_of(model, shape)
         close(code.run(feeds)[0], reference(model, feeds)[0])

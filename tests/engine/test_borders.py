@@ -8,15 +8,12 @@ import sympy
 import torch
 
 from onnx2torch_mlir.engine.compiler import kernels
-from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.compiler.walks import functions, is_memref, nested, symbol
-from onnx2torch_mlir.engine.engine import Engine
-from onnx2torch_mlir.engine.layout import Packing
-from onnx2torch_mlir.engine.options import Options
 from onnx2torch_mlir.hosting.sessions import OnnxruntimeSession
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
 from tests.engine import programs
+from tests.engine.made_here import engine_of
 from tests.engine.programs import M, N
 
 f32 = torch.float32
@@ -116,9 +113,7 @@ def built(model, monkeypatch):
     copies = []
     outline = kernels.outline
     monkeypatch.setattr(kernels, "outline", lambda module, loops: (copies.append(copied(module)), outline(module, loops))[1])
-    entry = build(lowered.bytecode, Options(inputs=1))
-    packings = [Packing(*fields) for fields in entry["packings"]]
-    return Engine(lowered, entry["object"], entry["messages"], packings, entry["derived"]), copies[0]
+    return engine_of(lowered), copies[0]
 
 
 def agrees(engine, model, x):

@@ -1,7 +1,6 @@
 """Modules are compiled in parts: what each has, and that the parts find each other when they are loaded."""
 
 import ctypes
-import dataclasses
 import shutil
 import subprocess
 
@@ -10,15 +9,12 @@ import pytest
 import torch
 from torch_mlir import ir
 
-from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine import objects
 from onnx2torch_mlir.engine.compiler import code_parts, elf_objects, object_code, passes
-from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
-from onnx2torch_mlir.engine.layout import Packing
-from onnx2torch_mlir.engine.options import Options
 from tests.engine import programs
+from tests.engine.made_here import engine_of, entry_of
 
 f32 = torch.float32
 
@@ -116,14 +112,13 @@ def test_parts_find_each_other(count, threads, monkeypatch):
     monkeypatch.setattr(code_parts, "_WORTH", 1)
     monkeypatch.setattr(code_parts, "number_of_parts", lambda: count)
     program = product(67, 40, 83)
-    entry = build(program.bytecode, dataclasses.replace(Options(), inputs=2))
-    packings = [Packing(*fields) for fields in entry["packings"]]
-    code = engine.Engine(program, entry["object"], entry["messages"], packings, read=entry["weights"], threads=threads)
+    entry = entry_of(program)
+    code = engine_of(program, entry, threads=threads)
     random = np.random.default_rng(0)
     x, y = random.standard_normal((67, 40)).astype("f"), random.standard_normal((40, 83)).astype("f")
     np.testing.assert_allclose(code.run([x, y])[0], x @ y, rtol=1e-5, atol=1e-5)
     monkeypatch.setattr(code_parts, "number_of_parts", lambda: 1)
-    whole = build(program.bytecode, dataclasses.replace(Options(), inputs=2))
+    whole = entry_of(program)
     assert objects.undefined_symbols(entry["object"]) == objects.undefined_symbols(whole["object"])
 
 

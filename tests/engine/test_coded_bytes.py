@@ -11,10 +11,10 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine.compiler import byte_rows, contractions, vector_unit
 from onnx2torch_mlir.engine.compiler.task import build
-from onnx2torch_mlir.engine.layout import Packing
 from onnx2torch_mlir.engine.options import of_environment
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
+from tests.engine.made_here import engine_of
 from tests.engine.programs import N, tensor
 from tests.engine.test_coded_weights import HALF_MORE, Weights
 from tests.engine.test_integer_tiles import program
@@ -69,9 +69,7 @@ def expected(weights, numbers, steps):
 
 def compiled_here(made, inputs=2):
     """An engine whose code is made in this process."""
-    entry = build(made.bytecode, options(inputs))
-    packings = [Packing(*fields) for fields in entry["packings"]]
-    return engine.Engine(made, entry["object"], entry["messages"], packings, entry["derived"])
+    return engine_of(made, build(made.bytecode, options(inputs)))
 
 
 def goes_by_bytes(made, given, wanted, monkeypatch):

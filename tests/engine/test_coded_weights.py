@@ -6,10 +6,9 @@ import torch
 
 from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine.compiler import contractions, vector_unit
-from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.layout import CODES_HEADER, Packing
-from onnx2torch_mlir.engine.options import Options
 from onnx2torch_mlir.engine.packed_weights import prepared
+from tests.engine.made_here import engine_of, entry_of
 from tests.engine.programs import N, tensor
 from tests.engine.test_ahead_of_time import compiled, needs_compiler
 from tests.engine.test_integer_tiles import program
@@ -98,7 +97,7 @@ class Weights:
 
 def packed_bits(made):
     """How many bits the codes of the only packed weight have."""
-    entry = build(made.bytecode, Options(inputs=1))
+    entry = entry_of(made)
     (packing,) = [Packing(*fields) for fields in entry["packings"]]
     assert packing.codes
     ((words,),) = prepared([weight.array for weight in made.weights], [packing], entry["derived"])[1:]
@@ -205,9 +204,7 @@ def test_other_vector_units(unit, monkeypatch):
     monkeypatch.setattr(contractions, "of_host", lambda: unit)
     weights = FORMS["4 bits, own zeros"][0]
     made = weights.program()
-    entry = build(made.bytecode, Options(inputs=1))
-    packings = [Packing(*fields) for fields in entry["packings"]]
-    code = engine.Engine(made, entry["object"], entry["messages"], packings, entry["derived"])
+    code = engine_of(made)
     for rows in (1, 31):
         x = numbers(rows, weights.steps)
         close(code.run([x])[0] / 30, x @ weights.floats().T / 30)

@@ -10,10 +10,8 @@ from tests.one_node import reference
 
 pytest.importorskip("torch_mlir")
 
-from onnx2torch_mlir.engine.compiler import collapse, kernels, task
-from onnx2torch_mlir.engine.engine import Engine
-from onnx2torch_mlir.engine.layout import Packing
-from onnx2torch_mlir.engine.options import Options
+from onnx2torch_mlir.engine.compiler import collapse, kernels
+from tests.engine.made_here import engine_of, entry_of
 
 X = "float[a, b, c] x"
 PADS = "p = Constant<value_ints = [0, 1, 2, 0, 3, 1]>()\n n = Neg(x)\n q = Pad(n, p)\n y = Neg(q)"
@@ -77,9 +75,7 @@ def built(model, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(kernels, "pointwise_loops", counted)
         lowered = convert(read(model)).lowered
-        entry = task.build(lowered.bytecode, Options(inputs=len(lowered.inputs), disabled=frozenset({"turns"})))
-    packings = [Packing(*fields) for fields in entry["packings"]]
-    return Engine(lowered, entry["object"], entry["messages"], packings, entry["derived"]), counts
+        return engine_of(lowered, entry_of(lowered, disabled=["turns"])), counts
 
 
 @pytest.mark.parametrize("name", NESTS)

@@ -9,13 +9,10 @@ from onnx import parser
 from torch_mlir import ir
 
 import onnx2torch_mlir as o2m
-from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine import objects
 from onnx2torch_mlir.engine.compiler import constant_arguments, kernels, likeness
-from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.compiler.walks import nested
-from onnx2torch_mlir.engine.layout import Packing
-from onnx2torch_mlir.engine.options import Options
+from tests.engine.made_here import engine_of, entry_of
 
 COUNT = 5
 
@@ -58,11 +55,10 @@ MODELS = {
 def test_one_function_for_all(name, threads):
     read, kind = MODELS[name]
     program = o2m.convert(read).lowered
-    entry = build(program.bytecode, Options(inputs=COUNT))
+    entry = entry_of(program)
     own = {found for found, *_ in objects._symbols(entry["object"]) if re.fullmatch(rf"o2m_{kind}_\d+", found)}
     assert len(own) == 1
-    packings = [Packing(*fields) for fields in entry["packings"]]
-    code = engine.Engine(program, entry["object"], entry["messages"], packings, read=entry["weights"], threads=threads)
+    code = engine_of(program, entry, threads=threads)
     feeds = {f"x{i}": np.random.default_rng(i).standard_normal((40, 24), np.float32) for i in range(COUNT)}
     session = onnxruntime.InferenceSession(read.SerializeToString(), providers=["CPUExecutionProvider"])
     for ours, wanted in zip(code.run(feeds), session.run(None, feeds), strict=True):

@@ -8,7 +8,6 @@ import pytest
 from onnx import helper, numpy_helper
 
 import onnx2torch_mlir as o2m
-from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_panels, tile_loops, tile_rows
 from onnx2torch_mlir.engine.compiler.contraction_kinds import (
     BLOCK_ROWS,
@@ -17,10 +16,8 @@ from onnx2torch_mlir.engine.compiler.contraction_kinds import (
     FLAT_BLOCK_ROWS,
 )
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
-from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit, of_host
-from onnx2torch_mlir.engine.layout import Packing
-from onnx2torch_mlir.engine.options import Options
+from tests.engine.made_here import engine_of
 
 FLOAT = 1
 
@@ -90,12 +87,7 @@ MODELS = {
 
 
 def compiled(read, threads):
-    program = o2m.convert(read).lowered
-    entry = build(program.bytecode, Options(inputs=len(program.inputs)))
-    packings = [Packing(*fields) for fields in entry["packings"]]
-    return engine.Engine(
-        program, entry["object"], entry["messages"], packings, entry["derived"], read=entry["weights"], threads=threads
-    )
+    return engine_of(o2m.convert(read).lowered, threads=threads)
 
 
 def check(read, threads=1):

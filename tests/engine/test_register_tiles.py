@@ -7,9 +7,9 @@ import torch
 from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine.compiler import contractions, vector_unit
 from onnx2torch_mlir.engine.compiler.task import build
-from onnx2torch_mlir.engine.layout import Packing
 from onnx2torch_mlir.engine.options import Options
 from tests.engine import programs
+from tests.engine.made_here import engine_of, entry_of
 from tests.engine.programs import M, N, lowered
 
 F = torch.float32
@@ -159,9 +159,9 @@ def test_other_vector_units(unit, monkeypatch):
     shapes = (N, 40), (40, 70), (N, 70)
     w = numbers(40, 70)
     program = lowered(contraction(MATRIX, shapes, sizes=[(0, 0)]), [(F, shapes[0])], [(F, shapes[2])], [(w, F, w.shape)])
-    entry = build(program.bytecode, Options(inputs=1))
+    entry = entry_of(program)
     assert {packing[2] for packing in entry["packings"]} == {2 * unit.lanes}
-    code = engine.Engine(program, entry["object"], entry["messages"], [Packing(*fields) for fields in entry["packings"]])
+    code = engine_of(program, entry)
     for rows in (1, unit.rows, unit.rows + 1, 31):
         x = numbers(rows, 40)
         close(code.run([x])[0], x @ w)

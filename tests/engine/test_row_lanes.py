@@ -10,11 +10,9 @@ from tests.one_node import reference
 
 pytest.importorskip("torch_mlir")
 
-from onnx2torch_mlir.engine.compiler import kernels, row_loops, rows, task, vector_unit
+from onnx2torch_mlir.engine.compiler import kernels, row_loops, rows, vector_unit
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
-from onnx2torch_mlir.engine.engine import Engine
-from onnx2torch_mlir.engine.layout import Packing
-from onnx2torch_mlir.engine.options import Options
+from tests.engine.made_here import engine_of
 
 UNITS = {
     "16 lanes": VectorUnit(16, 32),
@@ -53,10 +51,7 @@ def results(model, feeds, monkeypatch, unit=None):
     outline = kernels.outline
     see = lambda module, loops: (texts.extend(loop.get_asm() for loop in loops), outline(module, loops))[1]  # noqa: E731
     monkeypatch.setattr(kernels, "outline", see)
-    lowered = convert(read(model)).lowered
-    entry = task.build(lowered.bytecode, Options(inputs=len(lowered.inputs)))
-    packings = [Packing(*fields) for fields in entry["packings"]]
-    program = Engine(lowered, entry["object"], entry["messages"], packings, entry["derived"])
+    program = engine_of(convert(read(model)).lowered)
     by_vectors = [("vector.load" in text or "vector.maskedload" in text) for text in texts]
     return [program.run(feed)[0] for feed in feeds], by_vectors
 

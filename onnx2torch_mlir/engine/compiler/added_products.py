@@ -15,10 +15,9 @@ from torch_mlir.dialects import arith
 
 from onnx2torch_mlir.engine.compiler.contraction_match import is_sum_of_products
 from onnx2torch_mlir.engine.compiler.derivation import values_of_weights
-from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
-from onnx2torch_mlir.engine.compiler.loop_order import iterators
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp, iterator_types, map_attributes
+from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps, iterators
 from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, named
-from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 
 class _Leaf(NamedTuple):
@@ -161,9 +160,8 @@ def _sum(value: ir.Value, other: _Leaf, out: ir.Value) -> ir.Value:
     """The sum of a tensor and what is read for each of its elements, at the insertion point; it goes to ``out``."""
     rank = ir.RankedTensorType(value.type).rank
     identity = ir.AffineMap.get_identity(rank)
-    maps = ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in (identity, other.map, identity)])
-    parallel = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank)
-    made = GenericOp([out.type], [value, other.value], [out], maps, parallel)
+    maps = map_attributes([identity, other.map, identity])
+    made = GenericOp([out.type], [value, other.value], [out], maps, iterator_types([False] * rank))
     element = ir.F32Type.get()
     block = made.regions[0].blocks.append(element, element, element)
     with ir.InsertionPoint(block):

@@ -13,9 +13,9 @@ from torch_mlir import ir
 from onnx2torch_mlir.engine.compiler import pixel_rooms
 from onnx2torch_mlir.engine.compiler.dim_orders import loops_of
 from onnx2torch_mlir.engine.compiler.linalg_ops import fill
+from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps
 from onnx2torch_mlir.engine.compiler.tensor_parts import Extent, Part, added, dim_of, value_of
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
-from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 _OWN = "o2m.padded"
 """The attribute of memory that is not to be shared."""

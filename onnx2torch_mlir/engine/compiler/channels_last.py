@@ -11,11 +11,11 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.dim_orders import collapsed, expanded, ones_of, plain, reassociation
+from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps
 from onnx2torch_mlir.engine.compiler.order_propagation import Orders, orders_around_convolutions
 from onnx2torch_mlir.engine.compiler.placement import Placement, permuted_type
 from onnx2torch_mlir.engine.compiler.reordering import reorder, structure_of
 from onnx2torch_mlir.engine.compiler.walks import functions, nested
-from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 
 def carry(module: ir.Module) -> None:

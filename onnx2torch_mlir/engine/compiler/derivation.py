@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.borders import value_around
-from onnx2torch_mlir.engine.compiler.loop_order import accumulations, coefficient, iterators, origin
+from onnx2torch_mlir.engine.compiler.loop_order import accumulations, coefficient, indexing_maps, iterators, origin
 from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
 from onnx2torch_mlir.engine.derived import OPERATIONS, TYPES, Step
 from onnx2torch_mlir.engine.layout import INTEGERS
@@ -181,7 +181,7 @@ class _Trace:
     def _nest(self, generic: ir.Operation) -> Step | None:
         inputs = _input_count(generic)
         block = generic.regions[0].blocks[0]
-        maps = [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]
+        maps = indexing_maps(generic)
         if list(block.arguments[inputs].uses):
             return None
         read = [_read(value, map_) for value, map_ in zip(generic.operands, maps, strict=True)]

@@ -15,11 +15,10 @@ from torch_mlir.dialects import arith
 from onnx2torch_mlir.engine.compiler.contraction_match import is_sum_of_products
 from onnx2torch_mlir.engine.compiler.dim_orders import loops_of
 from onnx2torch_mlir.engine.compiler.fusion import only_moves
-from onnx2torch_mlir.engine.compiler.loop_order import iterators
+from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps, iterators
 from onnx2torch_mlir.engine.compiler.order_propagation import RESHAPES
 from onnx2torch_mlir.engine.compiler.pointwise_nests import each_element
 from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, named
-from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 _LARGEST = 2.0**10
 """Of a factor that moves, or of its inverse."""

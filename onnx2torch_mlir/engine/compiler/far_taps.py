@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from onnx2torch_mlir.engine.compiler.loop_order import coefficient, iterators, origin
+from onnx2torch_mlir.engine.compiler.loop_order import coefficient, indexing_maps, iterators, origin
 from onnx2torch_mlir.engine.compiler.tensor_parts import Extent, Part, added, dim_of, value_of
 from onnx2torch_mlir.engine.compiler.walks import functions, named
 from onnx2torch_mlir.engine.compiler.window_lines import WindowLine, without_padding
-from onnx2torch_mlir.engine.compiler.window_sums import convolution, indexing_maps, is_sum_of_products
+from onnx2torch_mlir.engine.compiler.window_sums import convolution, is_sum_of_products
 
 _MOST_DONE, _MOST_DONE_DILATED = 0.75, 0.9
 """The part of all products that is not of padding, where taps are neighbours (which other ways are for, too) and where not."""

@@ -16,12 +16,11 @@ from collections.abc import Sequence
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.dim_orders import before_collapse, loops_of
-from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
-from onnx2torch_mlir.engine.compiler.loop_order import accumulations, interchange, iterators, substitute
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp, map_attributes
+from onnx2torch_mlir.engine.compiler.loop_order import accumulations, indexing_maps, interchange, iterators, substitute
 from onnx2torch_mlir.engine.compiler.order_propagation import RESHAPES
 from onnx2torch_mlir.engine.compiler.reshaped_nests import expand_inputs
 from onnx2torch_mlir.engine.compiler.walks import copied, functions, made_by, named, nested
-from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 _MOST_OPERATIONS = 64
 _MOST_INPUTS = 12
@@ -67,7 +66,7 @@ def _without_fills(generic: ir.Operation) -> ir.Operation:
             [result.type for result in generic.results],
             [generic.operands[position] for position in kept if position < count],
             list(generic.operands)[count:],
-            ir.ArrayAttr.get([ir.AffineMapAttr.get(maps[position]) for position in kept]),
+            map_attributes(maps[position] for position in kept),
             generic.attributes["iterator_types"],
         )
         old = generic.regions[0].blocks[0]
@@ -159,7 +158,7 @@ def _read_before_collapse(consumer: ir.Operation, position: int, collapse: ir.Op
 def _read_instead(consumer: ir.Operation, position: int, producer: ir.Operation, maps: list[ir.AffineMap]) -> None:
     """Let operand ``position`` be what ``producer`` reads, by ``maps``; the producer goes where nothing else uses it."""
     consumer.operands[position] = producer.operands[0]
-    consumer.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps])
+    consumer.attributes["indexing_maps"] = map_attributes(maps)
     if not list(producer.results[0].uses):
         producer.erase()
 
@@ -267,7 +266,7 @@ def _fused(producer: ir.Operation, consumer: ir.Operation) -> ir.Operation:
             [result.type for result in consumer.results],
             inputs,
             outputs,
-            ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps]),
+            map_attributes(maps),
             consumer.attributes["iterator_types"],
         )
         inner, outer = producer.regions[0].blocks[0], consumer.regions[0].blocks[0]

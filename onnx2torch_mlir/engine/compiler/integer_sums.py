@@ -11,7 +11,7 @@ from torch_mlir.dialects import arith, memref
 
 from onnx2torch_mlir.engine.compiler import integer_zeros
 from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction
-from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp, iterator_types, map_attributes
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, fill_before, where
 from onnx2torch_mlir.engine.compiler.walks import copied
 
@@ -45,16 +45,16 @@ def _in_words(generic: ir.Operation) -> ir.Operation:
     open_axes = [axis for axis in range(type_.rank) if type_.is_dynamic_dim(axis)]
     lengths = [memref.DimOp(result, arith.ConstantOp(ir.IndexType.get(), axis).result).result for axis in open_axes]
     buffer = memref.AllocOp(ir.MemRefType.get(type_.shape, word), lengths, []).result
-    every = ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
-    parallel = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * type_.rank)
+    every = ir.AffineMap.get_identity(type_.rank)
+    parallel = iterator_types([False] * type_.rank)
     zero = arith.ConstantOp(word, ir.IntegerAttr.get(word, 0)).result
-    fill = GenericOp([], [], [buffer], ir.ArrayAttr.get([every]), parallel)
+    fill = GenericOp([], [], [buffer], map_attributes([every]), parallel)
     with ir.InsertionPoint(fill.regions[0].blocks.append(word)):
         YieldOp([zero])
     maps, iterators = generic.attributes["indexing_maps"], generic.attributes["iterator_types"]
     sums = GenericOp([], list(generic.operands)[:-1], [buffer], maps, iterators)
     _write_sums(generic.regions[0].blocks[0], sums.regions[0])
-    wide = GenericOp([], [buffer], [result], ir.ArrayAttr.get([every, every]), parallel)
+    wide = GenericOp([], [buffer], [result], map_attributes([every, every]), parallel)
     block = wide.regions[0].blocks.append(word, long)
     with ir.InsertionPoint(block):
         YieldOp([arith.ExtSIOp(long, block.arguments[0]).result])

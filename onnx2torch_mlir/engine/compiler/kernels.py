@@ -25,7 +25,7 @@ from onnx2torch_mlir.engine.compiler.constant_arguments import GIVEN
 from onnx2torch_mlir.engine.compiler.distinct_memory import distinct
 from onnx2torch_mlir.engine.compiler.flatten import assemble, dynamic_strides, parts, without_offset
 from onnx2torch_mlir.engine.compiler.likeness import Likeness, likeness, made_alike
-from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp, iterator_types, map_attributes
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
 from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.parallel_loops import SERIAL
@@ -59,15 +59,14 @@ def _is_dense(type_: ir.Type) -> bool:
 def copy_as_generic(copy: ir.Operation) -> ir.Operation:
     """A ``linalg.generic`` instead of a ``memref.copy``."""
     rank = ir.MemRefType(copy.operands[0].type).rank
-    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    identity = ir.AffineMap.get_identity(rank)
     with ir.InsertionPoint(copy), copy.location:
         generic = GenericOp(
             [],
             [copy.operands[0]],
             [copy.operands[1]],
-            ir.ArrayAttr.get([identity] * 2),
-            ir.ArrayAttr.get([parallel] * rank),
+            map_attributes([identity] * 2),
+            iterator_types([False] * rank),
         )
         element = ir.MemRefType(copy.operands[0].type).element_type
         block = generic.regions[0].blocks.append(element, element)
@@ -191,22 +190,26 @@ def _function(moved: _Moved, module: ir.Module) -> ir.Operation:
             for position in range(moved.operands):
                 body.operands[position] = inside[position]
             if moved.maps is not None:
-                body.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in moved.maps])
-                parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-                body.attributes["iterator_types"] = ir.ArrayAttr.get([parallel] * moved.maps[0].n_dims)
+                body.attributes["indexing_maps"] = map_attributes(moved.maps)
+                body.attributes["iterator_types"] = iterator_types([False] * moved.maps[0].n_dims)
             for each in (body, *nested(body)) if not moved.operands else nested(body):
                 for position, operand in enumerate(each.operands):
                     if operand in mapping:
                         each.operands[position] = mapping[operand]
-                        if each.name == "memref.collapse_shape":
-                            # It begins where the argument does, and that has no offset any more.
-                            each.results[0].set_type(without_offset(ir.MemRefType(each.results[0].type)))
+                if each.name == "memref.collapse_shape" and _begins_at_once(each.operands[0].type):
+                    # So does the view, whose type still has the offset that the argument had outside.
+                    each.results[0].set_type(without_offset(ir.MemRefType(each.results[0].type)))
             func.ReturnOp([])
     if _writes_by_itself(operation):
         # The turns may depend on each other (parallel_loops.py).
         kernel.attributes[SERIAL] = ir.UnitAttr.get()
     made: ir.Operation = kernel.operation
     return made
+
+
+def _begins_at_once(type_: ir.Type) -> bool:
+    """Whether a memref has no offset."""
+    return bool(without_offset(ir.MemRefType(type_)) == type_)
 
 
 def _plain(value: ir.Value) -> _Argument:

@@ -3,11 +3,24 @@
 The bindings' own module of the dialect also makes functions of its named operations, which takes 60 ms of the compiler's start.
 """
 
+from collections.abc import Iterable
+
 from torch_mlir import ir
 from torch_mlir._mlir_libs._mlirDialectsLinalg import fill_builtin_region
 from torch_mlir.dialects._linalg_ops_gen import FillOp, GenericOp, TransposeOp, YieldOp
 
-__all__ = ["GenericOp", "YieldOp", "fill", "transpose"]
+__all__ = ["GenericOp", "YieldOp", "fill", "iterator_types", "map_attributes", "transpose"]
+
+
+def iterator_types(reductions: Iterable[bool]) -> ir.ArrayAttr:
+    """The attribute of a nest that says for each of its loops whether it is a reduction; the others are parallel."""
+    kinds = ("reduction" if reduces else "parallel" for reduces in reductions)
+    return ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds])
+
+
+def map_attributes(maps: Iterable[ir.AffineMap]) -> ir.ArrayAttr:
+    """The attribute of a nest that says by which map each of its operands is read or written."""
+    return ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps])
 
 
 def fill(number: ir.Value, out: ir.Value) -> ir.Value:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from onnx2torch_mlir.engine.compiler.linalg_ops import map_attributes
 from onnx2torch_mlir.engine.compiler.walks import made_by
 
 _SHORT = 8
@@ -96,7 +97,7 @@ def length_of(operands: Sequence[Access], dim: int) -> tuple[int, int] | None:
 def accesses(generic: ir.Operation) -> list[Access]:
     """The operands of a ``linalg.generic`` on memrefs, inputs first."""
     inputs = next(iter(generic.attributes["operandSegmentSizes"]))
-    maps = [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]
+    maps = indexing_maps(generic)
     found = []
     for position, (operand, map_) in enumerate(zip(generic.operands, maps, strict=True)):
         strides: tuple[int | None, ...] = ()
@@ -140,6 +141,11 @@ def iterators(generic: ir.Operation) -> list[bool]:
     kinds = ir.ArrayAttr(generic.attributes["iterator_types"])
     # Printed at once, because it is asked often.
     return ["reduction" in kind for kind in str(kinds).split(",")] if len(kinds) else []
+
+
+def indexing_maps(generic: ir.Operation) -> list[ir.AffineMap]:
+    """The indexing map of each operand."""
+    return [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]
 
 
 def accumulations(generic: ir.Operation) -> list[ir.Operation]:
@@ -222,12 +228,9 @@ def interchange(generic: ir.Operation, order: list[int]) -> None:
         return
     new_position = {old: new for new, old in enumerate(order)}
     replaced = [ir.AffineDimExpr.get(new_position[old]) for old in range(len(order))]
-    maps = [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]
-    generic.attributes["indexing_maps"] = ir.ArrayAttr.get(
-        [
-            ir.AffineMapAttr.get(ir.AffineMap.get(len(order), 0, [substitute(result, replaced) for result in map_.results]))
-            for map_ in maps
-        ]
+    maps = indexing_maps(generic)
+    generic.attributes["indexing_maps"] = map_attributes(
+        ir.AffineMap.get(len(order), 0, [substitute(result, replaced) for result in map_.results]) for map_ in maps
     )
     kinds = list(ir.ArrayAttr(generic.attributes["iterator_types"]))
     generic.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[old] for old in order])

@@ -27,13 +27,13 @@ from onnx2torch_mlir.engine.compiler.dim_orders import (
     reassociation,
     same_memory,
 )
+from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps
 from onnx2torch_mlir.engine.compiler.walks import made_by
 from onnx2torch_mlir.engine.compiler.window_sums import (
     convolution,
     has_few_taps,
     has_long_lines,
     has_single_pixels,
-    indexing_maps,
     input_count,
     is_along_lines,
     is_sum_of_products,

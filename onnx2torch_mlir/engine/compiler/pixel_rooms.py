@@ -16,10 +16,9 @@ from torch_mlir import ir
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes
 from onnx2torch_mlir.engine.compiler.linalg_ops import fill
-from onnx2torch_mlir.engine.compiler.loop_order import coefficient, iterators
+from onnx2torch_mlir.engine.compiler.loop_order import coefficient, indexing_maps, iterators
 from onnx2torch_mlir.engine.compiler.tensor_parts import Part
 from onnx2torch_mlir.engine.compiler.walks import functions, i64, made_by, named
-from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 _OWN = "o2m.room"
 """The attribute of memory that is not to be shared: equal ``tensor.empty`` become one else."""

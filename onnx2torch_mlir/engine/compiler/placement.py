@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, tensor
 
-from onnx2torch_mlir.engine.compiler.dim_orders import Groups, Order, ones_of, plain, reassociation_of, same_memory
+from onnx2torch_mlir.engine.compiler.dim_orders import Groups, Order, ones_of, plain, same_memory
 from onnx2torch_mlir.engine.compiler.linalg_ops import transpose
+from onnx2torch_mlir.engine.compiler.reshapes import collapsed, expanded
+from onnx2torch_mlir.engine.compiler.tensor_parts import Extent, dim_of
 from onnx2torch_mlir.engine.compiler.walks import made_by
 
 
@@ -62,8 +63,8 @@ class Placement:
         if maker is not None and maker.name == "tensor.empty":
             sizes = iter(maker.operands)
             type_ = ir.RankedTensorType(value.type)
-            dynamic = [next(sizes) if type_.is_dynamic_dim(dim) else None for dim in range(type_.rank)]
-            return _empty(permuted_type(value.type, permutation), [dynamic[dim] for dim in permutation])
+            given: list[Extent] = [next(sizes) if type_.is_dynamic_dim(dim) else 1 for dim in range(type_.rank)]
+            return _empty(permuted_type(value.type, permutation), [given[dim] for dim in permutation])
         if maker is not None and maker.name == "linalg.fill":
             destination = self._made(maker.operands[1], permutation)
             copy = maker.clone().operation
@@ -72,7 +73,7 @@ class Placement:
             return copy.results[0]
         if same_memory(ones_of(value.type), plain(len(permutation)), tuple(permutation)):
             return _renamed(value, permutation)
-        init = _empty(permuted_type(value.type, permutation), [_size(value, dim) for dim in permutation])
+        init = _empty(permuted_type(value.type, permutation), [dim_of(value, dim) for dim in permutation])
         return transpose(value, init, permutation)
 
 
@@ -87,33 +88,18 @@ def inverse(order: Order) -> Order:
     return tuple(order.index(dim) for dim in range(len(order)))
 
 
-def _empty(type_: ir.RankedTensorType, sizes: list[ir.Value | None]) -> ir.Value:
-    dynamic = [size for size in sizes if size is not None]
+def _empty(type_: ir.RankedTensorType, sizes: list[Extent]) -> ir.Value:
+    dynamic = [size for size in sizes if isinstance(size, ir.Value)]
     return ir.Operation.create("tensor.empty", results=[type_], operands=dynamic).results[0]
-
-
-def _size(value: ir.Value, dim: int) -> ir.Value | None:
-    """The size of a dim as it lies, if it is not static."""
-    if not ir.RankedTensorType(value.type).is_dynamic_dim(dim):
-        return None
-    return tensor.DimOp(value, arith.ConstantOp(ir.IndexType.get(), dim).result).result
 
 
 def _renamed(value: ir.Value, permutation: list[int]) -> ir.Value:
     """``value`` under a type with its dims of size 1 elsewhere."""
-    type_ = ir.RankedTensorType(value.type)
-    target = permuted_type(value.type, permutation)
-    long = [dim for dim in range(type_.rank) if not ones_of(value.type)[dim]]
-    flat = ir.RankedTensorType.get([type_.shape[dim] for dim in long] or [1], type_.element_type)
-    if flat.rank != type_.rank:
-        grouping = {"reassociation": reassociation_of(_groups(ones_of(value.type)))}
-        value = ir.Operation.create("tensor.collapse_shape", [flat], [value], grouping).results[0]
-    sizes = [size for size in (_size(value, place) for place in range(flat.rank)) if size is not None]
-    attributes = {
-        "reassociation": reassociation_of(_groups(ones_of(target))),
-        "static_output_shape": ir.DenseI64ArrayAttr.get(target.shape),
-    }
-    return ir.Operation.create("tensor.expand_shape", [target], [value, *sizes], attributes).results[0]
+    ones, target = ones_of(value.type), permuted_type(value.type, permutation)
+    flat = collapsed(value, _groups(ones)) if any(ones) else value
+    sizes = iter([dim_of(flat, place) for place in range(ir.RankedTensorType(flat.type).rank)])
+    shape = [1 if one else next(sizes) for one in ones_of(target)]
+    return expanded(flat, _groups(ones_of(target)), shape)
 
 
 def _groups(ones: list[bool]) -> Groups:

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from onnx2torch_mlir.engine.compiler.extents import index
-from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp, iterator_types, map_attributes
 
 
 def each_element(value: ir.Value, element: ir.Type, body: Callable[[ir.Value], ir.Value]) -> ir.Value:
@@ -16,10 +16,9 @@ def each_element(value: ir.Value, element: ir.Type, body: Callable[[ir.Value], i
     type_ = ir.RankedTensorType(value.type)
     made_type = ir.RankedTensorType.get(type_.shape, element)
     sizes = [tensor.DimOp(value, index(axis)).result for axis in range(type_.rank) if type_.is_dynamic_dim(axis)]
-    same = ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
-    kinds = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * type_.rank)
+    same = ir.AffineMap.get_identity(type_.rank)
     out = ir.Operation.create("tensor.empty", [made_type], sizes).results[0]
-    made = GenericOp([made_type], [value], [out], ir.ArrayAttr.get([same, same]), kinds)
+    made = GenericOp([made_type], [value], [out], map_attributes([same, same]), iterator_types([False] * type_.rank))
     block = made.regions[0].blocks.append(type_.element_type, element)
     with ir.InsertionPoint(block):
         YieldOp([body(block.arguments[0])])

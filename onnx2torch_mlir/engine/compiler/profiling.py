@@ -15,7 +15,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
 from onnx2torch_mlir.engine.compiler.extents import emitted, size_of
-from onnx2torch_mlir.engine.compiler.loop_order import iterators
+from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps, iterators
 from onnx2torch_mlir.engine.compiler.walks import append, function_around, functions, i64, nested, symbol, word_of
 from onnx2torch_mlir.engine.layout import PROFILE, PROFILE_EVENT, PROFILE_HEADER, PROFILE_SITE
 
@@ -272,7 +272,7 @@ def _sums_products(generic: ir.Operation) -> bool:
 def _extents(generic: ir.Operation) -> list[tuple[ir.Value, int]]:
     """An operand and one of its axes for each loop."""
     found: dict[int, tuple[ir.Value, int]] = {}
-    maps = [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]
+    maps = indexing_maps(generic)
     for operand, map_ in zip(generic.operands, maps, strict=True):
         for axis, expression in enumerate(map_.results):
             if isinstance(expression, ir.AffineDimExpr):

@@ -20,6 +20,8 @@ from onnx2torch_mlir.engine.compiler.dim_orders import (
     reassociation,
     reassociation_of,
 )
+from onnx2torch_mlir.engine.compiler.linalg_ops import map_attributes
+from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps
 from onnx2torch_mlir.engine.compiler.order_propagation import (
     RESHAPES,
     SLICES,
@@ -29,7 +31,7 @@ from onnx2torch_mlir.engine.compiler.order_propagation import (
 )
 from onnx2torch_mlir.engine.compiler.placement import Placement
 from onnx2torch_mlir.engine.compiler.walks import constant_of
-from onnx2torch_mlir.engine.compiler.window_sums import Convolution, convolution, indexing_maps, input_count, is_sum_of_products
+from onnx2torch_mlir.engine.compiler.window_sums import Convolution, convolution, input_count, is_sum_of_products
 
 
 class Structure(NamedTuple):
@@ -98,7 +100,7 @@ def _generic(generic: ir.Operation, placement: Placement, structure: Structure) 
     arrangements = [
         ir.AffineMap.get(map_.n_dims, 0, arranged(list(map_.results), order)) for map_, order in zip(maps, orders, strict=True)
     ]
-    generic.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in arrangements])
+    generic.attributes["indexing_maps"] = map_attributes(arrangements)
 
 
 def _worth_moving(generic: ir.Operation, position: int, placement: Placement) -> Order:

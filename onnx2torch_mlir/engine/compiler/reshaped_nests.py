@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler.dim_orders import loops_of, reassociation, reassociation_of
+from onnx2torch_mlir.engine.compiler.dim_orders import loops_of, reassociation
 from onnx2torch_mlir.engine.compiler.extents import size_from, size_of
-from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, fill
-from onnx2torch_mlir.engine.compiler.loop_order import iterators, substitute
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, fill, iterator_types, map_attributes
+from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps, iterators, substitute
+from onnx2torch_mlir.engine.compiler.reshapes import expanded
 from onnx2torch_mlir.engine.compiler.tensor_parts import dim_of
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, named
-from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
+from onnx2torch_mlir.engine.compiler.window_sums import is_sum_along_axes
 
 
 def expand_inputs(expansion: ir.Operation) -> ir.Operation | None:
@@ -47,17 +48,17 @@ def expand_batches(module: ir.Module) -> None:
 def _expand_batches(expansion: ir.Operation) -> None:
     source = expansion.operands[0]
     nest = made_by(source, "linalg.generic")
-    if nest is None or len(list(source.uses)) != 1 or nest.block != expansion.block or not _is_sum(nest):
+    if nest is None or len(list(source.uses)) != 1 or nest.block != expansion.block or not is_sum_along_axes(nest):
         return
     *maps, written = indexing_maps(nest)
     groups, sizes = [list(group) for group in reassociation(expansion)], _sizes(expansion)
     wide = [axis for axis, group in enumerate(groups) if sum(sizes[place] != 1 for place in group) > 1]
-    expanded = {written.results[axis].position for axis in wide}
+    moved = {written.results[axis].position for axis in wide}
     inputs = list(nest.operands)[:-1]
     # A long line of columns (the pixels of an image) is worth more than lines of them.
     if not wide or wide == [len(groups) - 1]:
         return
-    if not all(_is_collapsed(value, map_, expanded) for value, map_ in zip(inputs, maps, strict=True)):
+    if not all(_is_collapsed(value, map_, moved) for value, map_ in zip(inputs, maps, strict=True)):
         return
     alike = frozenset.intersection(*(frozenset().union(*loops_of(map_)) for map_ in maps))
     if not alike & {expression.position for expression in written.results}:
@@ -79,20 +80,20 @@ def _rebuilt(nest: ir.Operation, expansion: ir.Operation, loops: dict[int, list[
     if not all(_fits(value, map_, loops, sizes) for value, map_ in zip(inputs, maps, strict=True)):
         return None
     result, rank = expansion.results[0], len(sizes)
-    kinds = ["parallel"] * rank + ["reduction"] * (sum(map(len, loops.values())) - rank)
+    reductions = [False] * rank + [True] * (sum(map(len, loops.values())) - rank)
     with ir.InsertionPoint(expansion), nest.location:
-        expanded = [_expanded(value, map_, loops, sizes) for value, map_ in zip(inputs, maps, strict=True)]
+        sources = [_expanded(value, map_, loops, sizes) for value, map_ in zip(inputs, maps, strict=True)]
         dynamic = [size for size in sizes if isinstance(size, ir.Value)]
         out = ir.Operation.create("tensor.empty", [result.type], dynamic).results[0]
-        if len(kinds) > rank:
+        if len(reductions) > rank:
             out = fill(nest.operands[len(inputs)].owner.operation.operands[0], out)
-        dims = [ir.AffineExpr.get_dim(axis) for axis in range(len(kinds))]
+        dims = [ir.AffineExpr.get_dim(axis) for axis in range(len(reductions))]
         made = GenericOp(
             [result.type],
-            expanded,
+            sources,
             [out],
-            ir.ArrayAttr.get([ir.AffineMapAttr.get(_map(map_, loops, dims)) for map_ in (*maps, written)]),
-            ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
+            map_attributes(_map(map_, loops, dims) for map_ in (*maps, written)),
+            iterator_types(reductions),
         )
         nest.regions[0].blocks[0].append_to(made.regions[0])
     result.replace_all_uses_with(made.results[0])
@@ -108,19 +109,6 @@ def _is_collapsed(value: ir.Value, map_: ir.AffineMap, loops: set[int]) -> bool:
     collapse = made_by(value, "tensor.collapse_shape")
     return not axes or (collapse is not None and all(len(reassociation(collapse)[axis]) > 1 for axis in axes))
 
-
-def _is_sum(nest: ir.Operation) -> bool:
-    """Whether a nest adds up, or takes the extremes of, what it makes of inputs whose axes are loops, from a number on."""
-    maps = indexing_maps(nest)
-    kinds = ir.AffineDimExpr | ir.AffineConstantExpr
-    plain = all(isinstance(expression, kinds) for map_ in maps[:-1] for expression in map_.results)
-    outer = [dim for dim, reduces in enumerate(iterators(nest)) if not reduces]
-    written = [e.position if isinstance(e, ir.AffineDimExpr) else -1 for e in maps[-1].results]
-    if named(nest, "linalg.index") or len(nest.results) != 1:
-        return False
-    if made_by(nest.operands[len(nest.operands) - 1], "linalg.fill") is None:
-        return False
-    return plain and any(iterators(nest)) and sorted(written) == outer
 
 
 def _is_plain(nest: ir.Operation) -> bool:
@@ -183,10 +171,6 @@ def _expanded(value: ir.Value, map_: ir.AffineMap, loops: dict[int, list[int]], 
         return value
     dynamic = ir.ShapedType.get_dynamic_size()
     static = [dynamic if isinstance(size, ir.Value) else size for size in shape]
-    attributes = {
-        "reassociation": reassociation_of(groups),
-        "static_output_shape": ir.DenseI64ArrayAttr.get(static),
-    }
     target = ir.RankedTensorType.get(static, type_.element_type)
     collapse = made_by(value, "tensor.collapse_shape")
     if collapse is not None and reassociation(collapse) == groups and collapse.operands[0].type == target:
@@ -196,5 +180,4 @@ def _expanded(value: ir.Value, map_: ir.AffineMap, loops: dict[int, list[int]], 
         # The same dims in the same groups, of each of which all but one are known to be equal: then it is what was collapsed.
         if all(sum(place in other for place in group) < 2 for group in groups):
             return before
-    operands = [value, *(size for size in shape if isinstance(size, ir.Value))]
-    return ir.Operation.create("tensor.expand_shape", [target], operands, attributes).results[0]
+    return expanded(value, groups, shape)

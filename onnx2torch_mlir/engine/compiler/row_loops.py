@@ -99,7 +99,7 @@ class Loops:
         columns = one.lengths[-1]
         summing = [step for step in one.steps if step.nest.reductions[step.inside[-2]]]
         added = [(step, place) for step in summing for place in step.nest.places if place.written]
-        if not isinstance(columns, int) or len(added) * -(-columns // self._unit.lanes) > self._unit.registers // 2:
+        if not isinstance(columns, int) or not self._unit.holds(columns, len(added)):
             return []
         return added if self._is_by_lanes(one, []) else []
 

@@ -150,8 +150,7 @@ def _adds_up_columns(nest: Nest) -> bool:
 
 def _are_held(columns: Length | None) -> bool:
     """Whether registers hold a number for each of so many columns."""
-    unit = of_host()
-    return isinstance(columns, int) and 1 < columns <= unit.registers // 2 * unit.lanes
+    return isinstance(columns, int) and columns > 1 and of_host().holds(columns)
 
 
 def is_long(group: Group, equal: Equal) -> bool:

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp, fill
-from onnx2torch_mlir.engine.compiler.loop_order import coefficient, iterators, origin
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp, fill, iterator_types, map_attributes
+from onnx2torch_mlir.engine.compiler.loop_order import coefficient, indexing_maps, iterators, origin
 from onnx2torch_mlir.engine.compiler.tensor_parts import Part
 from onnx2torch_mlir.engine.compiler.walks import constant_of, copied, functions, made_by, named
 from onnx2torch_mlir.engine.compiler.window_lines import WindowLine, without_padding
-from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps, input_count
+from onnx2torch_mlir.engine.compiler.window_sums import input_count
 
 _BEGINNINGS = {"arith.maximumf": -math.inf, "arith.minimumf": math.inf, "arith.addf": 0.0}
 """What a running value has to begin with, so that steps may begin with their first term instead."""
@@ -157,12 +157,8 @@ def _reduced(found: _Found, source: ir.Value, out: ir.Value) -> ir.Value:
         [out.type],
         [source, _empty([found.columns.taps], element, [])],
         [fill(found.beginning, out)],
-        ir.ArrayAttr.get(
-            [ir.AffineMapAttr.get(ir.AffineMap.get(rank + 1, 0, results)) for results in (read, places[rank:], places[:rank])]
-        ),
-        ir.ArrayAttr.get(
-            [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in (*["parallel"] * rank, "reduction")]
-        ),
+        map_attributes(ir.AffineMap.get(rank + 1, 0, results) for results in (read, places[rank:], places[:rank])),
+        iterator_types([*[False] * rank, True]),
     )
     block = made.regions[0].blocks.append(*[element] * 3)
     with ir.InsertionPoint(block):
@@ -186,8 +182,8 @@ def _combined(found: _Found, sources: list[ir.Value], read: list[ir.AffineExpr],
         [out.type],
         sources,
         [out],
-        ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps]),
-        ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank),
+        map_attributes(maps),
+        iterator_types([False] * rank),
     )
     element = ir.RankedTensorType(out.type).element_type
     block = made.regions[0].blocks.append(*[element] * len(maps))

@@ -6,10 +6,11 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from onnx2torch_mlir.engine.compiler import linalg_ops
-from onnx2torch_mlir.engine.compiler.dim_orders import reassociation_of
+from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps
+from onnx2torch_mlir.engine.compiler.reshapes import collapsed, expanded
 from onnx2torch_mlir.engine.compiler.tensor_parts import dim_of
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
-from onnx2torch_mlir.engine.compiler.window_sums import has_single_pixels, indexing_maps, is_sum_of_products
+from onnx2torch_mlir.engine.compiler.window_sums import has_single_pixels, is_sum_of_products
 
 
 def merge_pixels(module: ir.Module) -> None:
@@ -43,8 +44,8 @@ def _merge(generic: ir.Operation) -> None:
     type_ = ir.RankedTensorType(generic.results[0].type)
     element = type_.element_type
     with ir.InsertionPoint(generic), generic.location:
-        flat = _reshaped(image, merged)
-        matrix = _reshaped(weight, [*([axis] for axis in range(before - 1)), list(range(before - 1, rank))])
+        flat = collapsed(image, merged)
+        matrix = collapsed(weight, [*([axis] for axis in range(before - 1)), list(range(before - 1, rank))])
         of_weight = [dim_of(weight, axis) for axis in range(before - 1)]
         sizes: list[int | ir.Value] = [dim_of(image, 0), *of_weight, dim_of(flat, before)]
         dynamic = ir.ShapedType.get_dynamic_size()
@@ -54,37 +55,17 @@ def _merge(generic: ir.Operation) -> None:
         start = linalg_ops.fill(fill.operands[0], empty)
         loops = [ir.AffineExpr.get_dim(loop) for loop in range(before + 2)]
         outer, filters, along, summed = loops[: before - 1], loops[before - 1], loops[before], loops[before + 1]
-        kinds = ["parallel"] * (before + 1) + ["reduction"]
         maps = [[*outer, summed, along], [*outer[1:], filters, summed], [*outer, filters, along]]
         made = linalg_ops.GenericOp(
             [target],
             [flat, matrix],
             [start],
-            ir.ArrayAttr.get([ir.AffineMapAttr.get(ir.AffineMap.get(len(loops), 0, results)) for results in maps]),
-            ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
+            linalg_ops.map_attributes(ir.AffineMap.get(len(loops), 0, results) for results in maps),
+            linalg_ops.iterator_types([*[False] * (before + 1), True]),
         )
         generic.regions[0].blocks[0].append_to(made.regions[0])
-        shape: list[int | ir.Value] = [*sizes[:before], *(dim_of(image, axis) for axis in range(before, rank))]
-        static = [dynamic if isinstance(size, ir.Value) else size for size in shape]
-        attributes = {"reassociation": reassociation_of(merged), "static_output_shape": ir.DenseI64ArrayAttr.get(static)}
-        operands = [made.results[0], *(size for size in shape if isinstance(size, ir.Value))]
-        wide = ir.Operation.create("tensor.expand_shape", [ir.RankedTensorType.get(static, element)], operands, attributes)
-        result = wide.results[0]
+        result = expanded(made.results[0], merged, [*sizes[:before], *(dim_of(image, axis) for axis in range(before, rank))])
         if result.type != type_:
             result = tensor.CastOp(type_, result).result
     generic.results[0].replace_all_uses_with(result)
     generic.erase()
-
-
-def _reshaped(value: ir.Value, groups: list[list[int]]) -> ir.Value:
-    type_ = ir.RankedTensorType(value.type)
-    dynamic = ir.ShapedType.get_dynamic_size()
-    sizes = []
-    for group in groups:
-        size = 1
-        for axis in group:
-            size = dynamic if size == dynamic or type_.is_dynamic_dim(axis) else size * type_.shape[axis]
-        sizes.append(size)
-    target = ir.RankedTensorType.get(sizes, type_.element_type)
-    attributes = {"reassociation": reassociation_of(groups)}
-    return ir.Operation.create("tensor.collapse_shape", [target], [value], attributes).results[0]

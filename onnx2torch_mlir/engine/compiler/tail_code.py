@@ -15,7 +15,7 @@ from onnx2torch_mlir.engine.compiler.contraction_tails import Follower, spread_o
 from onnx2torch_mlir.engine.compiler.extents import index
 from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes
 from onnx2torch_mlir.engine.compiler.likeness import captured
-from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, iterator_types, map_attributes
 from onnx2torch_mlir.engine.compiler.row_lanes import Values, Vectors, is_by_lanes, is_dense, vectors_at_once
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import bytes_on, copied, i64, index_of, is_memref
@@ -199,9 +199,8 @@ def _columns(
         return
     column = ir.AffineExpr.get_dim(0)
     ranks = [ir.MemRefType(value.type).rank if is_memref(value.type) else 0 for value in operands]
-    maps = [ir.AffineMapAttr.get(ir.AffineMap.get(1, 0, [column] * rank)) for rank in ranks]
-    parallel = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")])
-    generic = GenericOp([], operands[:-1], operands[-1:], ir.ArrayAttr.get(maps), parallel)
+    maps = map_attributes(ir.AffineMap.get(1, 0, [column] * rank) for rank in ranks)
+    generic = GenericOp([], operands[:-1], operands[-1:], maps, iterator_types([False]))
     source = nest.regions[0].blocks[0]
     target = generic.regions[0].blocks.append(*[argument.type for argument in source.arguments])
     mapping = outside | dict(zip(source.arguments, target.arguments, strict=True))

@@ -62,6 +62,10 @@ class VectorUnit:
             return (self.registers - 3) // 2
         return 8 if self.works_in_halves else 12
 
+    def holds(self, columns: int, rows: int = 1) -> bool:
+        """Whether registers hold so many rows of ``columns`` float32 sums, beside as many of what they are made of."""
+        return rows * -(-columns // self.lanes) <= self.registers // 2
+
 
 def of_host() -> VectorUnit:
     """The vector unit that code is made for; SSE's where nothing better is known."""

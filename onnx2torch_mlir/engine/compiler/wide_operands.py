@@ -16,11 +16,10 @@ from onnx2torch_mlir.engine.compiler.borders import value_around
 from onnx2torch_mlir.engine.compiler.contraction_match import is_sum_of_products
 from onnx2torch_mlir.engine.compiler.dim_orders import loops_of
 from onnx2torch_mlir.engine.compiler.extents import Equal, loop_lengths
-from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp
-from onnx2torch_mlir.engine.compiler.loop_order import iterators
+from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp, map_attributes
+from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps, iterators
 from onnx2torch_mlir.engine.compiler.pointwise_nests import each_element
 from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
-from onnx2torch_mlir.engine.compiler.window_sums import indexing_maps
 
 _FEW_ROWS = 4
 _MOVES = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast", "tensor.extract_slice", "tensor.pad", "linalg.generic")
@@ -78,7 +77,7 @@ def _rewrite(generic: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
             [generic.results[0].type],
             inputs,
             [generic.operands[2]],
-            ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps]),
+            map_attributes(maps),
             generic.attributes["iterator_types"],
         )
         wide = made.regions[0].blocks.append(*[ir.F32Type.get()] * 3)

@@ -1,4 +1,4 @@
-"""Sums of products, and those among them whose input is read through windows: convolutions."""
+"""Sums: those along axes, those of products, and those among these whose input is read through windows: convolutions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import NamedTuple
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.dim_orders import Loops, Order, loops_of
-from onnx2torch_mlir.engine.compiler.loop_order import accumulations, coefficient, iterators
+from onnx2torch_mlir.engine.compiler.loop_order import accumulations, coefficient, indexing_maps, iterators
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
+from onnx2torch_mlir.engine.compiler.walks import made_by, named
 
 _PRODUCTS = ("arith.mulf", "arith.muli", "complex.mul")
 _SUMS = ("arith.addf", "arith.addi", "complex.add")
@@ -48,6 +49,20 @@ def is_sum_of_products(generic: ir.Operation) -> bool:
     if not all(list(argument.uses) for argument in list(block.arguments)[:2]):
         return False
     return any(operation.operation.name in _PRODUCTS for operation in block.operations)
+
+
+def is_sum_along_axes(nest: ir.Operation) -> bool:
+    """Whether a nest adds up, or takes the extremes of, what it makes of inputs whose axes are loops, from a number on."""
+    maps = indexing_maps(nest)
+    kinds = ir.AffineDimExpr | ir.AffineConstantExpr
+    plain = all(isinstance(expression, kinds) for map_ in maps[:-1] for expression in map_.results)
+    outer = [dim for dim, reduces in enumerate(iterators(nest)) if not reduces]
+    written = [e.position if isinstance(e, ir.AffineDimExpr) else -1 for e in maps[-1].results]
+    if named(nest, "linalg.index") or len(nest.results) != 1:
+        return False
+    if made_by(nest.operands[len(nest.operands) - 1], "linalg.fill") is None:
+        return False
+    return plain and any(iterators(nest)) and sorted(written) == outer
 
 
 def convolution(generic: ir.Operation) -> Convolution | None:
@@ -187,8 +202,3 @@ def _windows(map_: ir.AffineMap) -> Loops:
 def input_count(generic: ir.Operation) -> int:
     """How many operands a ``linalg.generic`` only reads."""
     return int(next(iter(generic.attributes["operandSegmentSizes"])))
-
-
-def indexing_maps(generic: ir.Operation) -> list[ir.AffineMap]:
-    """The indexing map of each operand."""
-    return [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(generic.attributes["indexing_maps"])]
