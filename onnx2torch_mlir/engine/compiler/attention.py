@@ -80,11 +80,11 @@ def in_order(operations: list[ir.Operation]) -> list[ir.Operation]:
 
 def find(scores: Contraction, is_plain: Callable[[Contraction], bool], order: Order) -> Found | None:
     """The attention that begins with ``scores``; both sums have to be plain (columns that are not packed once)."""
-    fill = fill_before(scores.generic)
-    if fill is None or scores.column is None or not is_plain(scores) or _has_few_rows(scores):
+    if scores.column is None or _has_few_rows(scores) or not is_plain(scores):
         return None
-    chain = _chain(scores, order)
-    if chain is None or not is_plain(chain.products):
+    fill = fill_before(scores.generic)
+    chain = _chain(scores, order) if fill is not None else None
+    if fill is None or chain is None or not is_plain(chain.products):
         return None
     last = fill_before(chain.products.generic)
     if last is None or not _are_same_rows(scores, chain.products):

@@ -78,10 +78,12 @@ def all_known(lengths: Sequence[int | None]) -> list[int] | None:
 def match(generic: ir.Operation, *, doubles: bool = False) -> Contraction | None:
     """The contraction that a ``linalg.generic`` on memrefs is, or None; of float64 if ``doubles``, whose left operand may lie
     in any way."""
-    if len(generic.operands) != 3 or not is_sum_of_products(generic, ir.F64Type if doubles else ir.F32Type):
+    summed = iterators(generic)
+    if len(generic.operands) != 3 or not any(summed):
+        return None
+    if not is_sum_of_products(generic, ir.F64Type if doubles else ir.F32Type):
         return None
     operands = accesses(generic)
-    summed = iterators(generic)
     if not all(is_memref(value.type) for value in generic.operands) or not all(access.is_linear() for access in operands):
         return None
     lengths = [length_of(operands, dim) for dim in range(len(summed))]

@@ -123,7 +123,7 @@ def _replace_attention(main: ir.Operation, program: _Program) -> list[ir.Operati
         if found is not None and not taken & set(found.members):
             taken |= set(found.members)
             every.append(found)
-    repeated = RepeatedCode()
+    repeated = RepeatedCode("attention")
     for one in every:
         for contraction in (one.scores, one.products):
             program.tiles.add_rows(contraction, attention_code.rows_of_blocks(contraction.known_rows, of_host().rows))

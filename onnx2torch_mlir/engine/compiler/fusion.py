@@ -192,7 +192,7 @@ def _fits(producer: ir.Operation, consumer: ir.Operation) -> bool:
         return False
     inputs = _input_count(consumer)
     uses = list(producer.results[0].uses)
-    if not _scales_columns(producer) and any(use.owner.operation != consumer for use in uses):
+    if any(use.owner.operation != consumer for use in uses) and not _scales_columns(producer):
         return False
     uses = [use for use in uses if use.owner.operation == consumer]
     if any(use.operand_number >= inputs for use in uses):

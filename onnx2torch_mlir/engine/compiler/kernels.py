@@ -24,7 +24,7 @@ from onnx2torch_mlir.engine.compiler.collapse import (
 from onnx2torch_mlir.engine.compiler.constant_arguments import GIVEN
 from onnx2torch_mlir.engine.compiler.distinct_memory import distinct
 from onnx2torch_mlir.engine.compiler.flatten import assemble, dynamic_strides, parts, without_offset
-from onnx2torch_mlir.engine.compiler.likeness import Likeness, likeness, made_alike
+from onnx2torch_mlir.engine.compiler.likeness import MODEL, Likeness, likeness, made_alike
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp, iterator_types, map_attributes
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
 from onnx2torch_mlir.engine.compiler.outlined import Outlined
@@ -187,6 +187,9 @@ def _function(moved: _Moved, module: ir.Module) -> ir.Operation:
             for value in moved.copied:
                 mapping[value] = value.owner.operation.clone().results[0]
             body = operation.clone().operation
+            if MODEL in body.attributes:
+                # Functions of different models may still be the same.
+                del body.attributes[MODEL]
             for position in range(moved.operands):
                 body.operands[position] = inside[position]
             if moved.maps is not None:

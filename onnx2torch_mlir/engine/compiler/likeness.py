@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from torch_mlir import ir
+
+MODEL = "o2m.model"
+"""Of a loop without nests inside, which are what passes write anew: it does what others with the same attribute do, each with
+values of its own."""
 
 
 class Likeness(NamedTuple):
@@ -28,19 +33,21 @@ class Likeness(NamedTuple):
 
 def likeness(operation: ir.Operation) -> Likeness:
     """The likeness of ``operation``, whose values count by their types and by where the same ones are used."""
-    numbers, captured, places = _used(operation)
+    used = _used(operation)
     results = tuple(result.type for result in operation.results)
-    return Likeness((_text(operation), tuple(places), results), list(numbers), captured)
+    is_known = MODEL in operation.attributes and not used.has_nests
+    said = operation.attributes[MODEL] if is_known else _text(operation)
+    return Likeness((said, tuple(used.places), results), list(used.numbers), list(used.captured))
 
 
 def uses(operation: ir.Operation) -> list[ir.Value]:
     """Values that the operation and those inside of it use and that none of them makes, in the order of the first use."""
-    return list(_used(operation)[0])
+    return list(_used(operation).numbers)
 
 
 def captured(operation: ir.Operation) -> list[ir.Value]:
     """Values that operations inside of ``operation`` use and that none of them makes, in the order of the first use."""
-    return _used(operation)[1]
+    return list(_used(operation).captured)
 
 
 def made_alike(values: Sequence[ir.Value], is_own: Callable[[ir.Value], bool]) -> tuple[object, ...]:
@@ -67,15 +74,25 @@ def _text(operation: ir.Operation) -> str:
     return text[: text.rindex(" : (")]
 
 
-def _used(operation: ir.Operation) -> tuple[dict[ir.Value, int], list[ir.Value], list[int]]:
-    """The values from outside, numbered; those of them that are used inside; and the number for each use, in order."""
-    numbers: dict[ir.Value, int] = {}
-    captured: dict[ir.Value, None] = {}
+@dataclass
+class _Used:
+    """The values from outside, numbered; those of them that are used inside; the number for each use, in order; and whether
+    there are nests inside."""
+
+    numbers: dict[ir.Value, int] = field(default_factory=dict)
+    captured: dict[ir.Value, None] = field(default_factory=dict)
+    places: list[int] = field(default_factory=list)
+    has_nests: bool = False
+
+
+def _used(operation: ir.Operation) -> _Used:
+    used = _Used()
+    numbers, captured, places = used.numbers, used.captured, used.places
     inside: set[ir.Value] = set()
-    places: list[int] = []
 
     def see(each: ir.Operation) -> ir.WalkResult:
         outermost = not inside and each == operation
+        used.has_nests |= not outermost and each.name == "linalg.generic"
         for value in each.operands:
             if value not in inside:
                 places.append(numbers.setdefault(value, len(numbers)))
@@ -88,4 +105,4 @@ def _used(operation: ir.Operation) -> tuple[dict[ir.Value, int], list[ir.Value],
         return ir.WalkResult.ADVANCE
 
     operation.walk(see, ir.WalkOrder.PRE_ORDER)
-    return numbers, list(captured), places
+    return used

@@ -52,8 +52,10 @@ class _Found:
 
 
 def _match(nest: ir.Operation) -> _Found | None:
+    if not is_sum_along_axes(nest) or not all(map(_is_static, nest.operands)):
+        return None
     combining = [operation.name for operation in accumulations(nest)]
-    if not is_sum_along_axes(nest) or len(combining) != 1 or not all(map(_is_static, nest.operands)):
+    if len(combining) != 1:
         return None
     beginning = nest.operands[len(nest.operands) - 1].owner.operation.operands[0]
     # Each part begins with what the whole does.

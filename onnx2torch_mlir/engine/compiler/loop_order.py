@@ -9,7 +9,9 @@ unknown), then reductions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -138,9 +140,22 @@ def continuing(dim: int, others: Sequence[int], operands: Sequence[Access], leng
 
 def iterators(generic: ir.Operation) -> list[bool]:
     """For each dim of a ``linalg.generic`` whether it is a reduction."""
-    kinds = ir.ArrayAttr(generic.attributes["iterator_types"])
-    # Printed at once, because it is asked often.
-    return ["reduction" in kind for kind in str(kinds).split(",")] if len(kinds) else []
+    return list(_reductions(generic.attributes["iterator_types"]))
+
+
+@functools.cache
+def _reductions(kinds: ir.Attribute) -> tuple[bool, ...]:
+    # A program asks this ten thousand times of a dozen attributes.
+    return tuple("reduction" in str(kind) for kind in ir.ArrayAttr(kinds))
+
+
+@contextmanager
+def iterators_remembered() -> Iterator[None]:
+    """Inside of it `iterators` remembers what it has read; then it lets the attributes go, which keep their context alive."""
+    try:
+        yield
+    finally:
+        _reductions.cache_clear()
 
 
 def indexing_maps(generic: ir.Operation) -> list[ir.AffineMap]:

@@ -66,6 +66,8 @@ def orders_around_convolutions(operations: Sequence[ir.Operation]) -> Orders:
             number = met.new(lonely=any(stays(operation) for stays in _STAYS))
             waiting.append((operation.results[0], wanted.result_order, number))
             waiting.append((operation.operands[wanted.input], wanted.input_order, number))
+    if met.is_one_alone():
+        return {}
     owners: dict[ir.Value, int] = {}
     while waiting:
         value, order, number = waiting.popleft()
@@ -108,6 +110,10 @@ class _Components:
         if one != other:
             self._above[other] = one
             self._lonely[one] = False
+
+    def is_one_alone(self) -> bool:
+        """Whether there is but one, which may be left as it is and has no other to reach."""
+        return self._lonely == [True]
 
     def is_lonely(self, number: int) -> bool:
         """Whether the group is one that was let alone, and no other joined it."""

@@ -10,7 +10,7 @@ from torch_mlir.dialects import func
 
 from onnx2torch_mlir.engine.compiler.extents import Length
 from onnx2torch_mlir.engine.compiler.kernels import is_constant
-from onnx2torch_mlir.engine.compiler.likeness import likeness, made_alike, uses
+from onnx2torch_mlir.engine.compiler.likeness import MODEL, likeness, made_alike, uses
 from onnx2torch_mlir.engine.compiler.nests import Nest
 from onnx2torch_mlir.engine.compiler.walks import copied
 
@@ -57,7 +57,9 @@ class _Model:
 class RepeatedCode:
     """What was written for groups, by what they do."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
+        """``kind``: of the groups, which no other instance for the same module has."""
+        self._kind = kind
         self._models: dict[object, _Model] = {}
         with ir.Location.unknown():
             self._module = ir.Module.create()
@@ -86,6 +88,7 @@ class RepeatedCode:
         made = {value for operation in operations for value in operation.results}
         used = [value for operation in operations for value in uses(operation) if value not in made]
         if all(value in numbers for value in used):
+            operations[loop].attributes[MODEL] = ir.StringAttr.get(f"{self._kind} {len(self._models)}")
             values = list(dict.fromkeys(used))
             with ir.Location.unknown():
                 signature: tuple[list[ir.Type], list[ir.Type]] = ([value.type for value in values], [])

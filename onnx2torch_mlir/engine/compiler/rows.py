@@ -70,7 +70,7 @@ def fuse(module: ir.Module) -> list[ir.Operation]:
     """Fuse the nests of @main (on memrefs, named operations generalized); the loops over rows that they became."""
     (main,) = (f for f in functions(module) if symbol(f) == "main")
     blocks = dict.fromkeys(generic.block for generic in named(main, "linalg.generic"))
-    repeated = RepeatedCode()
+    repeated = RepeatedCode("rows")
     return [loop for block in blocks for run in _runs(block) for loop in _fuse_run(run, repeated)]
 
 

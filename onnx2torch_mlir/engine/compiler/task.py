@@ -35,6 +35,7 @@ from onnx2torch_mlir.engine.compiler import (
     library_math,
     long_chains,
     long_sums,
+    loop_order,
     lower_to_llvm,
     memory,
     object_code,
@@ -102,7 +103,12 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
     objects.assume(options.host)
     times = Times()
     diagnostics = passes.Diagnostics()
-    with WrittenCode(options.level) as written, ir.Context() as context, ir.Location.unknown():
+    with (
+        WrittenCode(options.level) as written,
+        loop_order.iterators_remembered(),
+        ir.Context() as context,
+        ir.Location.unknown(),
+    ):
         context.attach_diagnostic_handler(diagnostics)
         with passes.findings_of("reading the module", diagnostics):
             module = ir.Module.parse(program)
@@ -114,7 +120,7 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
         ranks = [ir.MemRefType(type_).rank for type_ in signature.results]
         walking = pointer_chasing.functions_that_chase(module)
         lower_to_llvm.mark_internal(module)
-        passes.run(module, "conversion to LLVM", passes.LLVM, diagnostics)
+        passes.run(module, "conversion to LLVM", passes.LLVM, diagnostics, verify=False)
         with passes.findings_of("finishing the LLVM module", diagnostics):
             results = [3 + 2 * rank for rank in ranks]
             with_arena = options.enabled("arena")
@@ -184,7 +190,7 @@ class _Loops:
 def _to_loops(
     module: ir.Module, options: Options, diagnostics: passes.Diagnostics, times: Times, written: WrittenCode
 ) -> _Loops:
-    passes.run(module, "simplification", "inline," + passes.SIMPLIFY + ",symbol-dce", diagnostics)
+    passes.run(module, "simplification", "inline," + passes.SIMPLIFY + ",symbol-dce", diagnostics, verify=False)
     names = [symbol(function) for function in functions(module)]
     if names != ["main"]:
         raise refuse("O2M-M001", f"the module holds the functions {names}; it has to hold @main and what inlines into it")
@@ -220,7 +226,7 @@ def _to_loops(
         destinations.separate(module)
         joined_parts.write_apart(module)
     times.stage("fusion")
-    passes.run(module, "bufferization", passes.BUFFERIZE, diagnostics)
+    passes.run(module, "bufferization", passes.BUFFERIZE, diagnostics, verify=False)
     with passes.findings_of("layouts", diagnostics):
         layout_casts.copy_where_layouts_differ(module)
         layout_casts.carry_dense_buffers(module)
@@ -235,7 +241,7 @@ def _to_loops(
         written.add(module, routines + pool)
         append(module, parallel_loops.DECLARATIONS)
     times.stage("memory")
-    passes.run(module, "generalization", passes.GENERALIZE, diagnostics)
+    passes.run(module, "generalization", passes.GENERALIZE, diagnostics, verify=False)
     with passes.findings_of("float conversions", diagnostics):
         floats.legalize(module)
     passes.run(module, "legalization", passes.LEGALIZE, diagnostics)

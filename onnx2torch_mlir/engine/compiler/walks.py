@@ -22,11 +22,9 @@ def nested(operation: ir.Operation) -> list[ir.Operation]:
     """All operations inside ``operation`` as they are now, each after what is inside of it."""
     found: list[ir.Operation] = []
 
-    def see(inner: ir.Operation) -> ir.WalkResult:
-        found.append(inner)
-        return ir.WalkResult.ADVANCE
-
-    operation.walk(see, ir.WalkOrder.POST_ORDER)
+    add, on = found.append, ir.WalkResult.ADVANCE
+    # Called for each of ten thousands of operations: `add` returns None.
+    operation.walk(lambda inner: add(inner) or on, ir.WalkOrder.POST_ORDER)
     return found[:-1]
 
 
@@ -34,11 +32,13 @@ def named(operation: ir.Operation, *names: str) -> list[ir.Operation]:
     """The operations of these names inside ``operation``, as they are now, in their order; not those inside of them."""
     found: list[ir.Operation] = []
 
+    on, past = ir.WalkResult.ADVANCE, ir.WalkResult.SKIP
+
     def see(inner: ir.Operation) -> ir.WalkResult:
         if inner.name not in names or inner == operation:
-            return ir.WalkResult.ADVANCE
+            return on
         found.append(inner)
-        return ir.WalkResult.SKIP
+        return past
 
     operation.walk(see, ir.WalkOrder.PRE_ORDER)
     return found

@@ -53,16 +53,16 @@ def is_sum_of_products(generic: ir.Operation) -> bool:
 
 def is_sum_along_axes(nest: ir.Operation) -> bool:
     """Whether a nest adds up, or takes the extremes of, what it makes of inputs whose axes are loops, from a number on."""
-    maps = indexing_maps(nest)
-    kinds = ir.AffineDimExpr | ir.AffineConstantExpr
-    plain = all(isinstance(expression, kinds) for map_ in maps[:-1] for expression in map_.results)
-    outer = [dim for dim, reduces in enumerate(iterators(nest)) if not reduces]
-    written = [e.position if isinstance(e, ir.AffineDimExpr) else -1 for e in maps[-1].results]
-    if named(nest, "linalg.index") or len(nest.results) != 1:
+    summed = iterators(nest)
+    if not any(summed) or len(nest.results) != 1 or named(nest, "linalg.index"):
         return False
     if made_by(nest.operands[len(nest.operands) - 1], "linalg.fill") is None:
         return False
-    return plain and any(iterators(nest)) and sorted(written) == outer
+    *maps, last = indexing_maps(nest)
+    kinds = ir.AffineDimExpr | ir.AffineConstantExpr
+    plain = all(isinstance(expression, kinds) for map_ in maps for expression in map_.results)
+    written = [e.position if isinstance(e, ir.AffineDimExpr) else -1 for e in last.results]
+    return plain and sorted(written) == [dim for dim, reduces in enumerate(summed) if not reduces]
 
 
 def convolution(generic: ir.Operation) -> Convolution | None:
