@@ -198,6 +198,7 @@ class Engine:
                 for number, one in enumerate(given)
             ]
             computed, self._packed = prepared(OnDemand(given, files), self._packings, self._derived, files.drop)
+            files.drop_rest()
             weights += computed
             self._weight_words = arrays.arguments(weights)
             self._weights = weights

@@ -22,6 +22,7 @@ class MappedFiles:
         """Look them up; there are none where the system does not tell."""
         self._starts: list[int] = []
         self._ends: list[int] = []
+        self._dropped: set[int] = set()
         with contextlib.suppress(OSError):
             for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
                 places, permissions, *_ = line.split(maxsplit=2)
@@ -35,3 +36,9 @@ class MappedFiles:
         place = bisect_right(self._starts, address) - 1
         if length > 0 and place >= 0 and address + length <= self._ends[place]:
             advise(address, length, DONT_NEED)
+            self._dropped.add(place)
+
+    def drop_rest(self) -> None:
+        """Let go of all pages of the files of which some were dropped: the system brings in those around what is read, too."""
+        for place in self._dropped:
+            advise(self._starts[place], self._ends[place] - self._starts[place], DONT_NEED)

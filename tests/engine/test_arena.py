@@ -74,6 +74,13 @@ def test_a_gap_is_filled():
     assert arena.placed([512, 256, 128], [0, 0, 3], [9, 2, 5]) == [0, 512, 512]
 
 
+def test_where_the_largest_first_leave_a_hole_others_are_first():
+    sizes, begins, ends = [64, 64, 128, 128], [3, 1, 4, 1], [6, 3, 5, 2]
+    offsets = arena.placed(sizes, begins, ends)
+    least = max(sum(s for s, b, e in zip(sizes, begins, ends, strict=True) if b <= now <= e) for now in begins)
+    assert max(offset + size for offset, size in zip(offsets, sizes, strict=True)) == least
+
+
 @pytest.mark.parametrize("sizes", [[0], [1, 64, 65], [100, 3 << 20, 1, 70 << 20, 5]], ids=str)
 def test_arrays_of_a_room_are_lines_of_their_own(sizes):
     room = Room()

@@ -7,7 +7,7 @@ import pytest
 import sympy
 import torch
 
-from onnx2torch_mlir.engine.compiler import kernels
+from onnx2torch_mlir.engine.compiler import arena, kernels
 from onnx2torch_mlir.engine.compiler.walks import functions, is_memref, nested, symbol
 from onnx2torch_mlir.hosting.sessions import OnnxruntimeSession
 from onnx2torch_mlir.model import read
@@ -107,6 +107,30 @@ def test_padded_images_of_one_size_in_a_row(sizes, shapes, monkeypatch):
         agrees(engine, model, random.standard_normal(shape).astype("f"))
 
 
+def test_padded_images_are_there_when_they_are_made(monkeypatch):
+    """Layers of one size, whose sums begin with zeros that are the same: not all their images are there at once."""
+    layers = 8
+    nodes = [f"r{i + 1} = Conv<pads = [1, 1, 1, 1]>(x{i}, w)  x{i + 1} = Relu(r{i + 1})" for i in range(layers)]
+    head = '<ir_version: 8, opset_import: ["": 17]> g (float[1, 24, 12, 10] x0, float[24, 24, 3, 3] w)'
+    model = onnx.parser.parse_model(f"{head} => (float[1, 24, 12, 10] x{layers}) {{ {' '.join(nodes)} }}")
+    random = np.random.default_rng(0)
+    weight = (0.1 * random.standard_normal((24, 24, 3, 3))).astype("f")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    del model.graph.input[1:]
+    lives = []
+    placed = arena.placed
+    see = lambda sizes, begins, ends: (lives.append((sizes, begins, ends)), placed(sizes, begins, ends))[1]  # noqa: E731
+    monkeypatch.setattr(arena, "placed", see)
+    engine = engine_of(convert(read(model)).lowered)
+    ((sizes, begins, ends),) = lives
+    image = 4 * 24 * 14 * 12
+    images = [live for size, *live in zip(sizes, begins, ends, strict=True) if size >= image]
+    assert len(images) == layers
+    at_once = max(sum(begin <= now <= end for begin, end in images) for now in begins)
+    assert at_once <= 2
+    agrees(engine, model, random.standard_normal((1, 24, 12, 10)).astype("f"), "x0")
+
+
 def built(model, monkeypatch):
     """The engine of a model, and how many times an image is copied as it is."""
     lowered = convert(read(model)).lowered
@@ -116,10 +140,10 @@ def built(model, monkeypatch):
     return engine_of(lowered), copies[0]
 
 
-def agrees(engine, model, x):
+def agrees(engine, model, x, name="x"):
     """The engine's result for ``x`` is onnxruntime's."""
-    (found,) = engine.run({"x": x})
-    (expected,) = OnnxruntimeSession(model).run({"x": x})
+    (found,) = engine.run({name: x})
+    (expected,) = OnnxruntimeSession(model).run({name: x})
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
 

@@ -96,6 +96,20 @@ def test_what_is_only_here_stays(tmp_path):
     assert (own == -1).all() and (anonymous == numbers).all() and (read == numbers).all() and (written == numbers).all()
 
 
+def test_what_was_read_around_goes_in_the_end(tmp_path):
+    for name in ("data", "other"):
+        np.arange(1 << 18, dtype=np.float32).tofile(tmp_path / name)
+    read, other = (np.memmap(tmp_path / name, np.float32, mode="r") for name in ("data", "other"))
+    assert read.sum() == other.sum()
+    files = MappedFiles()
+    files.drop(read.ctypes.data, read.nbytes // 2)
+    assert resident(tmp_path / "data") >= read.nbytes // 4
+    files.drop_rest()
+    assert resident(tmp_path / "data") == 0
+    # Nothing was copied of this one.
+    assert resident(tmp_path / "other") == other.nbytes
+
+
 def test_pages_of_a_file_that_is_only_read_go(tmp_path):
     np.arange(1 << 18, dtype=np.float32).tofile(tmp_path / "data")
     read = np.memmap(tmp_path / "data", np.float32, mode="r")

@@ -1,14 +1,16 @@
 """One block of memory for all intermediate results of known size: where each lies in it is settled here.
 
 Two may share bytes if one is dead before the other is made. The largest are placed first, each as low as those allow that live
-at the same time (greedy by size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). Buffers
-of sizes that only the run tells, those inside of loops and results of the program stay blocks of their own (call_memory.py).
+at the same time (greedy by size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020); where
+that leaves holes, others are tried, by size and time, and by time. Buffers of sizes that only the run tells, those inside
+of loops and results of the program stay blocks of their own (call_memory.py).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from torch_mlir import ir
@@ -18,6 +20,11 @@ from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
 from onnx2torch_mlir.engine.compiler.extents import index
 from onnx2torch_mlir.engine.compiler.flatten import element_bytes
 from onnx2torch_mlir.engine.compiler.walks import functions, symbol
+
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+_ENOUGH = 1.02
+"""Times what lives at once: an arena of this size is left as it is."""
 
 
 def settle(module: ir.Module) -> None:
@@ -64,8 +71,24 @@ def _freed(alloc: ir.Operation, block: ir.Block) -> ir.Operation | None:
 def placed(sizes: Sequence[int], begins: Sequence[int], ends: Sequence[int]) -> list[int]:
     """Offsets of buffers that live from ``begins`` to ``ends``, both included: no two overlap in time and place."""
     size, begin, end = (np.array(numbers, np.int64) for numbers in (sizes, begins, ends))
-    offsets = np.full(len(sizes), -1, np.int64)
-    for one in np.argsort(-size, kind="stable"):
+    # No arena is smaller than all that live at once: what one begins is among these.
+    least = max((int(size[(begin <= one) & (end >= one)].sum()) for one in begin), default=0)
+    best: tuple[int, Numbers] | None = None
+    for order in (-size, -size * (end - begin + 1), begin - end):
+        offsets = _placed(np.argsort(order, kind="stable"), size, begin, end)
+        total = int((offsets + size).max(initial=0))
+        if best is None or total < best[0]:
+            best = total, offsets
+        if best[0] <= _ENOUGH * least:
+            break
+    assert best is not None
+    return [int(offset) for offset in best[1]]
+
+
+def _placed(order: Numbers, size: Numbers, begin: Numbers, end: Numbers) -> Numbers:
+    """Offsets of buffers that are placed in this order, each as low as those before it allow."""
+    offsets = np.full(len(size), -1, np.int64)
+    for one in order:
         others = np.flatnonzero((offsets >= 0) & (begin <= end[one]) & (end >= begin[one]))
         others = others[np.argsort(offsets[others], kind="stable")]
         starts = offsets[others]
@@ -73,4 +96,4 @@ def placed(sizes: Sequence[int], begins: Sequence[int], ends: Sequence[int]) -> 
         free = np.maximum.accumulate(np.concatenate([[0], starts + size[others]]))
         gaps = np.flatnonzero(starts - free[:-1] >= size[one])
         offsets[one] = free[gaps[0]] if gaps.size else free[-1]
-    return [int(offset) for offset in offsets]
+    return offsets
