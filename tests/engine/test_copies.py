@@ -10,8 +10,7 @@ from tests.one_node import reference
 pytest.importorskip("torch_mlir")
 
 from onnx2torch_mlir.engine import objects
-from onnx2torch_mlir.engine.compiler import task
-from onnx2torch_mlir.engine.options import Options
+from tests.engine.made_here import entry_of
 
 GRAPHS = {
     "joined": "(float[40, 70] x, float[23, 70] x1) => (float[63, 70] y) { y = Concat<axis = 0>(x, x1) }",
@@ -32,7 +31,7 @@ GRAPHS = {
 def test_copies_are_loops(name):
     model = parser.parse_model(f'<ir_version: 9, opset_import: ["": 21]> g {GRAPHS[name]}')
     program = o2m.convert(model)
-    code = task.build(program.lowered.bytecode, Options(inputs=len(program.lowered.inputs)))["object"]
+    code = entry_of(program.lowered)["object"]
     assert not {"memcpy", "memmove"} & set(objects.undefined_symbols(code))
     rng = np.random.default_rng(0)
     feeds = {}

@@ -11,8 +11,8 @@ import onnx2torch_mlir as o2m
 
 pytest.importorskip("torch_mlir")
 
-from onnx2torch_mlir.engine.compiler import kernels, task
-from onnx2torch_mlir.engine.options import Options
+from onnx2torch_mlir.engine.compiler import kernels
+from tests.engine.made_here import entry_of
 
 RNG = np.random.default_rng(0)
 
@@ -66,7 +66,7 @@ def images(monkeypatch):
 
 def built(model):
     lowered = o2m.convert(model).lowered
-    task.build(lowered.bytecode, Options(inputs=len(lowered.inputs)))
+    entry_of(lowered)
 
 
 @pytest.mark.parametrize(("channels", "room"), [(256, 272), (512, 528), (768, 784)])

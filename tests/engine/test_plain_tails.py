@@ -9,8 +9,8 @@ import onnx2torch_mlir as o2m
 
 pytest.importorskip("torch_mlir")
 
-from onnx2torch_mlir.engine.compiler import plain_tails, task
-from onnx2torch_mlir.engine.options import Options
+from onnx2torch_mlir.engine.compiler import plain_tails
+from tests.engine.made_here import entry_of
 
 RNG = np.random.default_rng(0)
 
@@ -38,7 +38,7 @@ def found(monkeypatch):
 
 
 def build(program):
-    return task.build(program.lowered.bytecode, Options(inputs=len(program.lowered.inputs)))
+    return entry_of(program.lowered)
 
 
 def check(made, feeds, threads=1, tolerance=2e-5):

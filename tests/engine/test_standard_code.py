@@ -9,10 +9,10 @@ from onnx import helper
 
 import onnx2torch_mlir as o2m
 from onnx2torch_mlir.engine import objects
-from onnx2torch_mlir.engine.compiler import code_parts, contraction_standard, standard_code, task
+from onnx2torch_mlir.engine.compiler import code_parts, contraction_standard, standard_code
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
-from onnx2torch_mlir.engine.options import Options
+from tests.engine.made_here import entry_of
 from tests.engine.test_needed_tiles import MODELS, check, compiled, convolution, model, node, product
 
 UNIT = of_host()
@@ -78,7 +78,7 @@ def test_whatever_is_ready_the_rest_is_made(seed, asked):
             del standard_code._ready[key]
     for name, usual in USUAL.items():
         program = o2m.convert(usual).lowered
-        code = task.build(program.bytecode, Options(inputs=len(program.inputs)))["object"]
+        code = entry_of(program)["object"]
         assert not [symbol for symbol in objects.undefined_symbols(code) if symbol.startswith("o2m_")], name
     assert asked[1]
 

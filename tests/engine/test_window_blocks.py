@@ -8,8 +8,8 @@ import onnx2torch_mlir as o2m
 
 pytest.importorskip("torch_mlir")
 
-from onnx2torch_mlir.engine.compiler import task, windows
-from onnx2torch_mlir.engine.options import Options
+from onnx2torch_mlir.engine.compiler import windows
+from tests.engine.made_here import entry_of
 from tests.engine.test_window_tails import TAILS, network
 
 
@@ -48,7 +48,7 @@ def test_same_numbers_as_onnxruntime(channels, tail):
 def test_blocks_are_of_whole_vectors(channels, count, blocks):
     net, _, outputs = network(TAILS["relu"], (1, channels, 5, 40), dynamic=False, kernel=(7, 7))
     program = o2m.convert(net.model(*outputs))
-    task.build(program.lowered.bytecode, Options(inputs=len(program.lowered.inputs)))
+    entry_of(program.lowered)
     # The deep convolution and the pool, of three lines.
     assert sorted(len(pieces) for pieces in blocks) == sorted([count, -(-channels // 700)])
     for pieces in blocks:

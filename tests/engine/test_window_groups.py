@@ -5,11 +5,11 @@ import pytest
 
 pytest.importorskip("torch_mlir")
 
-from onnx2torch_mlir.engine.compiler import task, window_channels
+from onnx2torch_mlir.engine.compiler import window_channels
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
-from onnx2torch_mlir.engine.options import Options
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
+from tests.engine.made_here import entry_of
 from tests.engine.test_channels_last import Net, agrees
 
 CASES = {
@@ -76,7 +76,7 @@ def functions_of(net, out, monkeypatch):
 
     monkeypatch.setattr(WrittenCode, "add", add)
     lowered = convert(read(net.model(out))).lowered
-    task.build(lowered.bytecode, Options(inputs=len(lowered.inputs)))
+    entry_of(lowered)
     return [text for text in texts if "o2m_window_" in text]
 
 

@@ -123,9 +123,11 @@ def _beginning(maker: ir.Operation) -> ir.Operation:
         made = made_by(value, "linalg.generic")
         if made is not None and made.block == maker.block and len(list(value.uses)) == 1:
             fill = made_by(made.operands[len(made.operands) - 1], "linalg.fill")
-            # A fill that equal sums share is where the first of them is; each gets its own later (destinations.py).
-            own = fill is not None and fill.block == maker.block and len(list(fill.results[0].uses)) == 1
-            for operation in (made, *([fill] if fill is not None and own else [])):
+            operations = [made]
+            # One that equal sums share is where the first of them is; each gets its own later (destinations.py).
+            if fill is not None and fill.block == maker.block and len(list(fill.results[0].uses)) == 1:
+                operations.append(fill)
+            for operation in operations:
                 first = operation if operation.is_before_in_block(first) else first
     return first
 

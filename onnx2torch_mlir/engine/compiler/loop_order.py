@@ -151,7 +151,7 @@ def _reductions(kinds: ir.Attribute) -> tuple[bool, ...]:
 
 @contextmanager
 def iterators_remembered() -> Iterator[None]:
-    """Inside of it `iterators` remembers what it has read; then it lets the attributes go, which keep their context alive."""
+    """In the end `iterators` forgets the attributes that it has read, which would keep their context alive."""
     try:
         yield
     finally:

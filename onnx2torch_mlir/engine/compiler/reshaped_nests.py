@@ -13,7 +13,7 @@ from onnx2torch_mlir.engine.compiler.extents import size_from, size_of
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, fill, iterator_types, map_attributes
 from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps, iterators, substitute
 from onnx2torch_mlir.engine.compiler.reshapes import expanded
-from onnx2torch_mlir.engine.compiler.tensor_parts import dim_of
+from onnx2torch_mlir.engine.compiler.tensor_parts import dim_of, type_of
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, named
 from onnx2torch_mlir.engine.compiler.window_sums import is_sum_along_axes
 
@@ -110,7 +110,6 @@ def _is_collapsed(value: ir.Value, map_: ir.AffineMap, loops: set[int]) -> bool:
     return not axes or (collapse is not None and all(len(reassociation(collapse)[axis]) > 1 for axis in axes))
 
 
-
 def _is_plain(nest: ir.Operation) -> bool:
     """Whether a nest is pointwise with one result, whose loops are axes of each operand, and its body asks for no place."""
     if nest.name != "linalg.generic" or any(iterators(nest)) or len(nest.results) != 1:
@@ -169,10 +168,8 @@ def _expanded(value: ir.Value, map_: ir.AffineMap, loops: dict[int, list[int]], 
         shape += here
     if len(shape) == type_.rank:
         return value
-    dynamic = ir.ShapedType.get_dynamic_size()
-    static = [dynamic if isinstance(size, ir.Value) else size for size in shape]
-    target = ir.RankedTensorType.get(static, type_.element_type)
     collapse = made_by(value, "tensor.collapse_shape")
+    target = type_of(shape, type_.element_type)
     if collapse is not None and reassociation(collapse) == groups and collapse.operands[0].type == target:
         before = collapse.operands[0]
         open_ = [place for place, size in enumerate(shape) if isinstance(size, ir.Value)]

@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.dim_orders import Groups, reassociation_of
-from onnx2torch_mlir.engine.compiler.tensor_parts import Extent
+from onnx2torch_mlir.engine.compiler.tensor_parts import Extent, type_of
 
 
 def expanded(value: ir.Value, groups: Groups, shape: Sequence[Extent]) -> ir.Value:
     """The tensor with axes of these sizes (``tensor.expand_shape``), of which each group is one of its axes."""
-    dynamic = ir.ShapedType.get_dynamic_size()
-    static = [dynamic if isinstance(size, ir.Value) else size for size in shape]
-    target = ir.RankedTensorType.get(static, ir.RankedTensorType(value.type).element_type)
-    attributes = {"reassociation": reassociation_of(groups), "static_output_shape": ir.DenseI64ArrayAttr.get(static)}
+    target = type_of(shape, ir.RankedTensorType(value.type).element_type)
+    sizes = ir.DenseI64ArrayAttr.get(target.shape)
+    attributes = {"reassociation": reassociation_of(groups), "static_output_shape": sizes}
     operands = [value, *(size for size in shape if isinstance(size, ir.Value))]
     made: ir.Value = ir.Operation.create("tensor.expand_shape", [target], operands, attributes).results[0]
     return made

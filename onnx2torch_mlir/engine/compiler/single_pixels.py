@@ -8,7 +8,7 @@ from torch_mlir.dialects import tensor
 from onnx2torch_mlir.engine.compiler import linalg_ops
 from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps
 from onnx2torch_mlir.engine.compiler.reshapes import collapsed, expanded
-from onnx2torch_mlir.engine.compiler.tensor_parts import dim_of
+from onnx2torch_mlir.engine.compiler.tensor_parts import dim_of, type_of
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
 from onnx2torch_mlir.engine.compiler.window_sums import has_single_pixels, is_sum_of_products
 
@@ -42,14 +42,12 @@ def _merge(generic: ir.Operation) -> None:
         return
     merged = [*([axis] for axis in range(before)), list(range(before, rank))]
     type_ = ir.RankedTensorType(generic.results[0].type)
-    element = type_.element_type
     with ir.InsertionPoint(generic), generic.location:
         flat = collapsed(image, merged)
         matrix = collapsed(weight, [*([axis] for axis in range(before - 1)), list(range(before - 1, rank))])
         of_weight = [dim_of(weight, axis) for axis in range(before - 1)]
         sizes: list[int | ir.Value] = [dim_of(image, 0), *of_weight, dim_of(flat, before)]
-        dynamic = ir.ShapedType.get_dynamic_size()
-        target = ir.RankedTensorType.get([dynamic if isinstance(size, ir.Value) else size for size in sizes], element)
+        target = type_of(sizes, type_.element_type)
         given = [size for size in sizes if isinstance(size, ir.Value)]
         empty = ir.Operation.create("tensor.empty", [target], given).results[0]
         start = linalg_ops.fill(fill.operands[0], empty)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,6 +18,12 @@ Extent: TypeAlias = "int | ir.Value"
 def value_of(extent: Extent) -> ir.Value:
     """The extent as a value of type index, at the insertion point."""
     return index(extent) if isinstance(extent, int) else extent
+
+
+def type_of(shape: Sequence[Extent], element: ir.Type) -> ir.RankedTensorType:
+    """The type of a tensor of these sizes: open where a size is a value."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    return ir.RankedTensorType.get([dynamic if isinstance(size, ir.Value) else size for size in shape], element)
 
 
 def added(one: Extent, other: Extent) -> Extent:
