@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import threading
 import weakref
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx2torch_mlir import isolation
 from onnx2torch_mlir.core.narrow import NARROW, repacked
 from onnx2torch_mlir.core.signature import TensorSpec
 from onnx2torch_mlir.diagnostics import refuse
@@ -25,6 +27,10 @@ from onnx2torch_mlir.engine.profiling import EngineProfile
 from onnx2torch_mlir.engine.result_memory import ResultMemory, Unused
 from onnx2torch_mlir.engine.weights import OnDemand, loaded
 from onnx2torch_mlir.lowering.lowered import Lowered
+
+
+_MANY = 2 << 20
+"""Bytes of weights for which the compiler's process makes room: idle, it takes a hundred times that."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +196,8 @@ class Engine:
             if self._weights is not None:
                 return
             given, files = self._lowered.weights, MappedFiles()
+            if sum(one.spec.dtype.itemsize * math.prod(one.spec.shape) for one in given) >= _MANY:
+                isolation.retire()
             # First what may have to be copied, while nothing is packed yet: a model's largest weight is often among it.
             weights = [
                 loaded(one, files=files)

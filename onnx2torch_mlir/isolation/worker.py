@@ -121,6 +121,16 @@ class Worker:
             finally:
                 self._lock.release()
 
+    def retire(self) -> None:
+        """End the worker unless it is at work or has been started ahead: its owner needs memory more than the next call needs
+        it to be there."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if not self._waits_for_first:
+                    self.close()
+            finally:
+                self._lock.release()
+
     def close(self) -> None:
         """End the worker; the next call starts a new one."""
         with self._lock:
@@ -205,6 +215,11 @@ def start(task: str) -> None:
 def dismiss() -> None:
     """`Worker.dismiss` on the shared worker."""
     _shared.dismiss()
+
+
+def retire() -> None:
+    """`Worker.retire` on the shared worker."""
+    _shared.retire()
 
 
 def shutdown() -> None:

@@ -14,6 +14,7 @@ import torch
 
 from onnx2torch_mlir import engine, isolation
 from onnx2torch_mlir.diagnostics import Refusal
+from onnx2torch_mlir.isolation import worker
 from onnx2torch_mlir.lowering.lowered import Check
 from tests.engine import programs
 from tests.engine.programs import M, N
@@ -227,6 +228,17 @@ def test_second_compile_uses_the_cache(own_cache, monkeypatch):
     entry.unlink()
     engine.compile(program)
     assert not list(own_cache.iterdir())
+
+
+@pytest.mark.parametrize("length", [3, 1 << 19])
+def test_the_compilers_process_makes_room_for_many_weights(length, own_cache):
+    body = WEIGHTED.replace("3x", f"{length}x")
+    weight = torch.arange(length, dtype=f32)
+    compiled = engine.compile(programs.lowered(body, [(f32, (length,))], [(f32, (length,))] * 2, weights=[(weight, f32, (length,))]))
+    assert worker._shared.pid is not None
+    compiled.run([np.ones(length, "f")])
+    assert (worker._shared.pid is None) == (length > 3)
+    compiled.run([np.ones(length, "f")])
 
 
 def test_opt_levels_are_kept_apart(own_cache, monkeypatch):

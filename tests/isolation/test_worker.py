@@ -136,6 +136,29 @@ def test_a_worker_that_is_started_ahead_for_nothing_is_dismissed(worker):
     assert worker.call("tasks:pid") == worker.pid != first
 
 
+def test_a_worker_retires_when_it_has_nothing_to_do(worker):
+    worker.retire()
+    first = worker.call("tasks:pid")
+    worker.retire()
+    assert worker.pid is None
+    with pytest.raises(ProcessLookupError):
+        os.kill(first, 0)
+    worker.start("tasks:pid")
+    ahead = worker.pid
+    worker.retire()
+    assert worker.call("tasks:pid") == ahead != first
+
+
+def test_a_worker_at_work_does_not_retire(worker):
+    def meanwhile():
+        other = threading.Thread(target=worker.retire)
+        other.start()
+        other.join()
+
+    assert worker.call("tests.isolation.tasks:add", 2, b=3, meanwhile=meanwhile) == 5
+    assert worker.call("tasks:pid") == worker.pid
+
+
 def test_what_cannot_be_loaded_ahead_is_told_of_the_task(worker):
     worker.start("no_such_module:anything")
     with pytest.raises(ModuleNotFoundError):
