@@ -236,11 +236,9 @@ class Tile:
         for number, row in enumerate(rows):
             self.emit(f"%{tag}a{number} = llvm.getelementptr {row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
         if unrolled > 1 and self.rows > 1:
-            asks = (
-                tile_asks.next_rows(tag, unrolled, self.rows, rows[0], level=len(self.halves))
-                if self.unit.fetches_ahead
-                else tile_asks.next_panel(tag, unrolled, self.unit.columns)
-            )
+            asks = tile_asks.next_panel(tag, unrolled, self.unit.columns)
+            if self.unit.fetches_ahead:
+                asks += tile_asks.next_rows(tag, unrolled, self.rows, rows[0], level=len(self.halves))
             self.emit(*asks)
         for turn in range(unrolled):
             held = self._step(f"{tag}{turn}", tag, turn, held)
