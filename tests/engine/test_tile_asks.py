@@ -36,13 +36,17 @@ def test_rows_that_meet_one_vector_of_columns_come_into_the_first_level_cache():
         assert set(found) == {("next", "2"), ("asked", str(hint))}
 
 
-def test_a_tile_asks_for_a_part_of_the_next_panel():
-    """Four tiles, each of 32 columns and 64 steps, ask for as many bytes as these have, without gaps."""
+@pytest.mark.parametrize("fetches_ahead", [False, True])
+def test_tiles_ask_for_the_next_panel(fetches_ahead):
+    """As many as do, each of 32 columns and 64 steps, ask for as many bytes as these have, without gaps."""
+    tiles = tile_asks.tiles_that_ask(VectorUnit(16, 32, fetches_ahead=fetches_ahead))
+    lines = tile_asks.next_panel("u", 4, 32 // tiles)
+    line = 32 * 4 // tiles
     places = [
         place
-        for tile in range(tile_asks.TILES_THAT_ASK)
+        for tile in range(tiles)
         for k in range(0, 64, 4)
-        for place in asked(tile_asks.next_panel("u", 4, 32), next_here=tile * 32 * 64, uk=k, line=32)
+        for place in asked(lines, next_here=tile * line * 64, uk=k, line=line)
     ]
     assert places == list(range(0, 4 * 32 * 64, 64))
 

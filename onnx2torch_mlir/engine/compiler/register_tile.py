@@ -71,6 +71,7 @@ class Tile:
 
     def __init__(self, unit: VectorUnit, size: TileSize) -> None:
         self.unit, self.name, self.packs, self.is_first = unit, size.name, size.packs, size.is_first
+        self.askers = tile_asks.tiles_that_ask(unit)
         self.segments, self.rows, self.halves = size.segments, size.rows, range(size.halves)
         self.vector = f"vector<{unit.lanes}xf32>"
         self.lines: list[str] = []
@@ -96,7 +97,11 @@ class Tile:
             f"%entries = arith.constant {2 * self.rows} : i64",
             f"%height = arith.constant {self.rows} : i64",
             "%terms_of_tile = arith.muli %by_rows, %height : i64",
-            f"%most_asked = arith.constant {tile_asks.TILES_THAT_ASK - 1} : i64",
+            f"%most_asked = arith.constant {self.askers - 1} : i64",
+            f"%packed_line = arith.constant {self.unit.columns * 4 // self.askers} : i64",
+            # Behind columns that lie apart there is no panel.
+            "%has_next = arith.cmpi ne, %part, %none : i64",
+            "%line = arith.select %has_next, %packed_line, %none : i64",
             "scf.for %tile = %none to %tiles step %one : i64 {",
             "%entries_before = arith.muli %tile, %entries : i64",
             "%rows = llvm.getelementptr %table[%entries_before] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
@@ -192,10 +197,9 @@ class Tile:
             f"%far = llvm.ptrtoint {b} : !llvm.ptr to i64",
             "%start_b = llvm.ptrtoint %b : !llvm.ptr to i64",
             "%gone = arith.subi %far, %start_b : i64",
-            f"%quarter = arith.constant {tile_asks.TILES_THAT_ASK} : i64",
-            "%asked = arith.divui %gone, %quarter : i64",
+            f"%askers = arith.constant {self.askers} : i64",
+            "%asked = arith.divui %gone, %askers : i64",
             "%next_here = llvm.getelementptr %next[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-            f"%line = arith.constant {self.unit.columns * 4 // tile_asks.TILES_THAT_ASK} : i64",
         )
         if self.packs:
             self.emit(
@@ -236,7 +240,7 @@ class Tile:
         for number, row in enumerate(rows):
             self.emit(f"%{tag}a{number} = llvm.getelementptr {row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
         if unrolled > 1 and self.rows > 1:
-            asks = tile_asks.next_panel(tag, unrolled, self.unit.columns)
+            asks = tile_asks.next_panel(tag, unrolled, self.unit.columns // self.askers)
             if self.unit.fetches_ahead:
                 asks += tile_asks.next_rows(tag, unrolled, self.rows, rows[0], level=len(self.halves))
             self.emit(*asks)

@@ -41,7 +41,7 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         # There is no next panel to ask for behind columns that lie apart.
         "%size0 = arith.select %in_place, %none, %packed_step : i64",
         *(f"%size{i + 1} = arith.muli %size{i}, %n{i} : i64" for i in range(segments)),
-        f"%asking = arith.constant {tile_asks.TILES_THAT_ASK} : i64",
+        f"%asking = arith.constant {tile_asks.tiles_that_ask(unit)} : i64",
         f"%part = arith.divui %size{segments}, %asking : i64",
         f"%following = llvm.getelementptr %b[%size{segments}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "%one = arith.constant 1 : i64",
