@@ -28,7 +28,6 @@ from onnx2torch_mlir.engine.result_memory import ResultMemory, Unused
 from onnx2torch_mlir.engine.weights import OnDemand, loaded
 from onnx2torch_mlir.lowering.lowered import Lowered
 
-
 _MANY = 2 << 20
 """Bytes of weights for which the compiler's process makes room: idle, it takes a hundred times that."""
 

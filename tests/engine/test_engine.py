@@ -234,7 +234,8 @@ def test_second_compile_uses_the_cache(own_cache, monkeypatch):
 def test_the_compilers_process_makes_room_for_many_weights(length, own_cache):
     body = WEIGHTED.replace("3x", f"{length}x")
     weight = torch.arange(length, dtype=f32)
-    compiled = engine.compile(programs.lowered(body, [(f32, (length,))], [(f32, (length,))] * 2, weights=[(weight, f32, (length,))]))
+    inputs, outputs = [(f32, (length,))], [(f32, (length,))] * 2
+    compiled = engine.compile(programs.lowered(body, inputs, outputs, weights=[(weight, f32, (length,))]))
     assert worker._shared.pid is not None
     compiled.run([np.ones(length, "f")])
     assert (worker._shared.pid is None) == (length > 3)

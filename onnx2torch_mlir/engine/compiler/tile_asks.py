@@ -49,9 +49,9 @@ def tiles_that_ask(unit: VectorUnit) -> int:
     """How many tiles of a panel together ask for the next panel, each for a part; those behind do as the last of them. It
     comes from memory, and its first tile waits for what is not there yet.
 
-    One, where little else is asked for: others ask for what is there, which costs nothing on Zen 4, and where there is no other,
-    it was asked for, too (8 rows of 1024 numbers times 1024 columns: a fifth less than with four; 64 rows: 5 % less than with
-    none).
+    One, where little else is asked for: the others ask for what is there then, which costs nothing on Zen 4, and all of it is
+    asked for where there are no others (8 rows of 1024 numbers times 1024 columns: a fifth less than with four; 64 rows: 5 %
+    less than with none).
     """
     return 1 if unit.fetches_ahead else 4
 
