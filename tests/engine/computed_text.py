@@ -15,7 +15,7 @@ _BINARY = {
     "arith.cmpi sgt": operator.gt,
     "arith.cmpi eq": operator.eq,
 }
-_BYTES = {"f32": 4, "i8": 1}
+_BYTES = {"f32": 4, "i32": 4, "i8": 1}
 
 
 def computed(lines, **values):

@@ -51,6 +51,12 @@ def test_tiles_ask_for_the_next_panel(fetches_ahead):
     assert places == list(range(0, 4 * 32 * 64, 64))
 
 
+def test_a_step_asks_for_the_same_step_of_the_next_panel():
+    values = {"first": 256, "k": 3, "steps": 10, "width": 32}
+    assert asked(tile_asks.words_of_next_panel("%first", 32), **values) == [256 + 128 * 13, 256 + 128 * 13 + 64]
+    assert asked(tile_asks.words_of_next_panel("%first", 8), **values | {"width": 8}) == [256 + 32 * 13]
+
+
 def test_results_and_columns_are_asked_for_by_lines():
     assert asked(tile_asks.result("w", "%row", 32), row=640) == [640, 704]
     packed, apart = {"at": 128, "step": 128}, {"at": 5, "step": 4000}
