@@ -114,19 +114,17 @@ class Worker:
 
     def dismiss(self) -> None:
         """End the worker if it has been started ahead and has had no task: none is to come."""
-        if self._lock.acquire(blocking=False):
-            try:
-                if self._waits_for_first:
-                    self.close()
-            finally:
-                self._lock.release()
+        self._close_unless_busy(waits_for_first=True)
 
     def retire(self) -> None:
         """End the worker unless it is at work or has been started ahead: its owner needs memory more than the next call needs
         it to be there."""
+        self._close_unless_busy(waits_for_first=False)
+
+    def _close_unless_busy(self, *, waits_for_first: bool) -> None:
         if self._lock.acquire(blocking=False):
             try:
-                if not self._waits_for_first:
+                if self._waits_for_first == waits_for_first:
                     self.close()
             finally:
                 self._lock.release()

@@ -9,7 +9,7 @@ from torch_mlir import ir
 from onnx2torch_mlir.engine.compiler.dim_orders import Groups, Order, ones_of, plain, same_memory
 from onnx2torch_mlir.engine.compiler.linalg_ops import transpose
 from onnx2torch_mlir.engine.compiler.reshapes import collapsed, expanded
-from onnx2torch_mlir.engine.compiler.tensor_parts import Extent, dim_of
+from onnx2torch_mlir.engine.compiler.tensor_parts import Extent, dim_of, empty_of
 from onnx2torch_mlir.engine.compiler.walks import made_by
 
 
@@ -64,7 +64,7 @@ class Placement:
             sizes = iter(maker.operands)
             type_ = ir.RankedTensorType(value.type)
             given: list[Extent] = [next(sizes) if type_.is_dynamic_dim(dim) else 1 for dim in range(type_.rank)]
-            return _empty(permuted_type(value.type, permutation), [given[dim] for dim in permutation])
+            return empty_of(permuted_type(value.type, permutation), [given[dim] for dim in permutation])
         if maker is not None and maker.name == "linalg.fill":
             destination = self._made(maker.operands[1], permutation)
             copy = maker.clone().operation
@@ -73,7 +73,7 @@ class Placement:
             return copy.results[0]
         if same_memory(ones_of(value.type), plain(len(permutation)), tuple(permutation)):
             return _renamed(value, permutation)
-        init = _empty(permuted_type(value.type, permutation), [dim_of(value, dim) for dim in permutation])
+        init = empty_of(permuted_type(value.type, permutation), [dim_of(value, dim) for dim in permutation])
         return transpose(value, init, permutation)
 
 
@@ -86,11 +86,6 @@ def permuted_type(type_: ir.Type, order: list[int] | Order) -> ir.RankedTensorTy
 def inverse(order: Order) -> Order:
     """Where each dim lies."""
     return tuple(order.index(dim) for dim in range(len(order)))
-
-
-def _empty(type_: ir.RankedTensorType, sizes: list[Extent]) -> ir.Value:
-    dynamic = [size for size in sizes if isinstance(size, ir.Value)]
-    return ir.Operation.create("tensor.empty", results=[type_], operands=dynamic).results[0]
 
 
 def _renamed(value: ir.Value, permutation: list[int]) -> ir.Value:

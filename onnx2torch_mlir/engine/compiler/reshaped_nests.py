@@ -13,7 +13,7 @@ from onnx2torch_mlir.engine.compiler.extents import size_from, size_of
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, fill, iterator_types, map_attributes
 from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps, iterators, substitute
 from onnx2torch_mlir.engine.compiler.reshapes import expanded
-from onnx2torch_mlir.engine.compiler.tensor_parts import dim_of, type_of
+from onnx2torch_mlir.engine.compiler.tensor_parts import dim_of, empty_of, type_of
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, named
 from onnx2torch_mlir.engine.compiler.window_sums import is_sum_along_axes
 
@@ -83,8 +83,7 @@ def _rebuilt(nest: ir.Operation, expansion: ir.Operation, loops: dict[int, list[
     reductions = [False] * rank + [True] * (sum(map(len, loops.values())) - rank)
     with ir.InsertionPoint(expansion), nest.location:
         sources = [_expanded(value, map_, loops, sizes) for value, map_ in zip(inputs, maps, strict=True)]
-        dynamic = [size for size in sizes if isinstance(size, ir.Value)]
-        out = ir.Operation.create("tensor.empty", [result.type], dynamic).results[0]
+        out = empty_of(result.type, sizes)
         if len(reductions) > rank:
             out = fill(nest.operands[len(inputs)].owner.operation.operands[0], out)
         dims = [ir.AffineExpr.get_dim(axis) for axis in range(len(reductions))]

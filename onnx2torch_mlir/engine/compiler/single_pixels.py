@@ -8,7 +8,7 @@ from torch_mlir.dialects import tensor
 from onnx2torch_mlir.engine.compiler import linalg_ops
 from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps
 from onnx2torch_mlir.engine.compiler.reshapes import collapsed, expanded
-from onnx2torch_mlir.engine.compiler.tensor_parts import dim_of, type_of
+from onnx2torch_mlir.engine.compiler.tensor_parts import dim_of, empty_of, type_of
 from onnx2torch_mlir.engine.compiler.walks import functions, made_by, nested
 from onnx2torch_mlir.engine.compiler.window_sums import has_single_pixels, is_sum_of_products
 
@@ -48,9 +48,7 @@ def _merge(generic: ir.Operation) -> None:
         of_weight = [dim_of(weight, axis) for axis in range(before - 1)]
         sizes: list[int | ir.Value] = [dim_of(image, 0), *of_weight, dim_of(flat, before)]
         target = type_of(sizes, type_.element_type)
-        given = [size for size in sizes if isinstance(size, ir.Value)]
-        empty = ir.Operation.create("tensor.empty", [target], given).results[0]
-        start = linalg_ops.fill(fill.operands[0], empty)
+        start = linalg_ops.fill(fill.operands[0], empty_of(target, sizes))
         loops = [ir.AffineExpr.get_dim(loop) for loop in range(before + 2)]
         outer, filters, along, summed = loops[: before - 1], loops[before - 1], loops[before], loops[before + 1]
         maps = [[*outer, summed, along], [*outer[1:], filters, summed], [*outer, filters, along]]

@@ -26,6 +26,11 @@ def type_of(shape: Sequence[Extent], element: ir.Type) -> ir.RankedTensorType:
     return ir.RankedTensorType.get([dynamic if isinstance(size, ir.Value) else size for size in shape], element)
 
 
+def empty_of(type_: ir.Type, shape: Sequence[Extent]) -> ir.Value:
+    """A tensor of this type and these sizes that holds nothing yet (``tensor.empty``), at the insertion point."""
+    return ir.Operation.create("tensor.empty", [type_], [size for size in shape if isinstance(size, ir.Value)]).results[0]
+
+
 def added(one: Extent, other: Extent) -> Extent:
     """Their sum: a number, if both are."""
     if isinstance(one, int) and isinstance(other, int):
