@@ -10,9 +10,12 @@ _BINARY = {
     "arith.divui": operator.floordiv,
     "arith.remui": operator.mod,
     "arith.minsi": min,
+    "arith.maxsi": max,
+    "arith.minui": min,
     "arith.andi": operator.and_,
     "arith.cmpi slt": operator.lt,
     "arith.cmpi sgt": operator.gt,
+    "arith.cmpi sge": operator.ge,
     "arith.cmpi eq": operator.eq,
 }
 _BYTES = {"f32": 4, "i32": 4, "i8": 1}
@@ -29,6 +32,8 @@ def computed(lines, **values):
         operands = [values[operand] for operand in re.findall(r"%([\w#]+)", rest)]
         if operation == "arith.constant":
             values[name] = int(rest.split()[0])
+        elif operation == "llvm.ptrtoint":
+            (values[name],) = operands
         elif operation == "arith.select":
             condition, one, other = operands
             values[name] = one if condition else other

@@ -39,16 +39,22 @@ def test_rows_that_meet_one_vector_of_columns_come_into_the_first_level_cache():
 @pytest.mark.parametrize("fetches_ahead", [False, True])
 def test_tiles_ask_for_the_next_panel(fetches_ahead):
     """As many as do, each of 32 columns and 64 steps, ask for as many bytes as these have, without gaps."""
-    tiles = tile_asks.tiles_that_ask(VectorUnit(16, 32, fetches_ahead=fetches_ahead))
-    lines = tile_asks.next_panel("u", 4, 32 // tiles)
-    line = 32 * 4 // tiles
-    places = [
+    unit = VectorUnit(16, 32, fetches_ahead=fetches_ahead)
+    tiles = tile_asks.tiles_that_ask(unit)
+    panel = 4 * 32 * 64
+    lines = [
+        *tile_asks.to_next_panel(unit),
+        *tile_asks.part_of_next_panel(unit, 4),
+        "%u0at = llvm.getelementptr %b[%gone] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        *tile_asks.next_panel("u", 4 * 32 // tiles),
+    ]
+    places = {
         place
         for tile in range(tiles)
-        for k in range(0, 64, 4)
-        for place in asked(lines, next_here=tile * line * 64, uk=k, line=line)
-    ]
-    assert places == list(range(0, 4 * 32 * 64, 64))
+        for gone in range(0, panel, 4 * 4 * 32)
+        for place in asked(lines, b=640, following=640 + panel, tile_of_panel=tile, gone=gone)
+    }
+    assert places == set(range(640 + panel, 640 + 2 * panel, 64))
 
 
 def test_a_step_asks_for_the_same_step_of_the_next_panel():

@@ -23,6 +23,19 @@ def first_tiles(unit: VectorUnit, found: Contraction, rows: int | None, packed_b
     return {asking if rows <= BLOCK_ROWS else packing}
 
 
+def lie(found: Contraction, rows: int | None, packed_bytes: int | None) -> bool | None:
+    """Whether all rows, so many if that is known, read whole panels of columns where they lie, of so many bytes if they were
+    packed; None where only the run tells. See `Blocks.in_place` (contraction_blocks.py)."""
+    if not _may_be_dense(found):
+        return False
+    stay = None if packed_bytes is None else packed_bytes <= COLUMNS_THAT_STAY
+    are_few = None if rows is None else rows <= BLOCK_ROWS
+    if stay is False and are_few is False:
+        return False
+    is_dense = found.column is not None and found.operands[found.right].step(found.column) == 1
+    return True if is_dense and (stay or are_few) else None
+
+
 def are_near(unit: VectorUnit, found: Contraction) -> bool:
     """Whether the types tell that the columns are dense and stay in the cache: then all rows read them there."""
     lengths = all_known(found.known_segments)

@@ -30,17 +30,32 @@ class NeededTiles:
         known = all_known(lengths)
         bytes_ = None if columns is None or known is None else contraction_panels.packed_bytes(self.unit, columns, known)
         parts = None if rows is None else tile_rows.parts_of_rows(rows, bytes_, codes=codes)
-        self.add(lengths, parts, columns, few)
-        if not is_packed:
-            self.sizes |= columns_in_place.first_tiles(self.unit, found, rows, bytes_)
+        if is_packed:
+            self.add(lengths, parts, columns, few)
+            return
+        self.sizes |= columns_in_place.first_tiles(self.unit, found, rows, bytes_)
+        width, lie = self.unit.columns, columns_in_place.lie(found, rows, bytes_)
+        packed = columns if columns is None or not lie else columns % width
+        if packed != 0:
+            self.add(lengths, parts, packed)
+        if lie is not False and (columns is None or columns >= width):
+            self.add(lengths, parts, width, apart=True)
 
     def add_rows(self, found: Contraction, rows: Iterable[int] | None) -> None:
         """What is called for a contraction of which so many rows meet all columns at a time, None if that is not known."""
         self.add(found.known_segments, rows, _columns(found))
 
-    def add(self, lengths: Sequence[int | None], rows: Iterable[int] | None, columns: int | None, few: int = 0) -> None:
+    def add(
+        self,
+        lengths: Sequence[int | None],
+        rows: Iterable[int] | None,
+        columns: int | None,
+        few: int = 0,
+        *,
+        apart: bool = False,
+    ) -> None:
         """What is called for segments of these lengths, for these numbers of rows, and so many columns, a ``few`` of which are
-        by themselves."""
+        by themselves; whether steps are any distance ``apart``."""
         unit = self.unit
         rest = None if columns is None else (columns - few) % unit.columns
         is_narrow = rest is not None and 0 < rest <= unit.lanes
@@ -52,7 +67,13 @@ class NeededTiles:
         for count in [None] if rows is None else rows:
             heights = every if count is None else tile_rows.heights(unit, count)
             levels = list(range(1, len(lengths) + 1) if known is None else contraction_panels.levels(unit, known, count))
-            self.sizes |= {TileSize(level, height, number) for level in levels for height in heights for number in vectors}
+            self.sizes |= {
+                # A vector of columns before a few lies nearer together than those of a panel.
+                TileSize(level, height, number, apart=height > 1 and (apart or (number == 1 and few > 0)))
+                for level in levels
+                for height in heights
+                for number in vectors
+            }
             of_few = few_columns.heights(unit, few) if few else []
             self.sizes |= {TileSize(level, height, 1, few=few) for level in levels for height in of_few}
 

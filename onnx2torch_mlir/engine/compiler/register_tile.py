@@ -21,7 +21,8 @@ class TileSize(NamedTuple):
 
     The first that meets some columns may be another than those that follow: one that ``packs`` reads its columns from where
     they lie apart and writes them side by side; one that ``asks`` wants them from far away, where all read them as they lie.
-    One of a ``few`` columns is of few_columns.py.
+    Columns of one that is ``apart`` are any distance from those of the next step, not that of a packed panel, which takes a
+    fifth of the instructions off a step. One of a ``few`` columns is of few_columns.py.
     """
 
     segments: int
@@ -30,6 +31,7 @@ class TileSize(NamedTuple):
     packs: bool = False
     asks: bool = False
     few: int = 0
+    apart: bool = False
 
     @property
     def is_first(self) -> bool:
@@ -41,7 +43,12 @@ class TileSize(NamedTuple):
         """The function."""
         kind = "_packing" if self.packs else "_asking" if self.asks else "" if self.halves == 2 else "_narrow"
         kind = f"_few{self.few}" if self.few else kind
-        return f"o2m_tile_f32_{self.segments}_{self.rows}{kind}"
+        return f"o2m_tile_f32_{self.segments}_{self.rows}{kind}{'_apart' if self.apart else ''}"
+
+    @property
+    def is_general(self) -> bool:
+        """Whether columns may be any distance apart: a tile of one row has registers enough for that in any case."""
+        return self.apart or self.asks or self.rows == 1
 
 
 def tile_types(segments: int, *, packs: bool = False) -> list[str]:
@@ -53,11 +60,10 @@ def tile_types(segments: int, *, packs: bool = False) -> list[str]:
     are to store, and the number of the first, or of the first row where whole sums are finished by numbers of the rows; whether
     to add to what the result holds, and whether to ask for where it goes; how many bytes apart the columns are from one step
     along the sum to the next; how many tiles there are, and how many of the panel came before; by how much the number that was
-    told grows from row to row; the bytes of a part of the next panel. Then for each segment its count and, but for the
-    innermost, its step in bytes in the left operand. One that ``packs`` is told where the columns lie and how many bytes apart
-    they do so there; all of them are stored.
+    told grows from row to row. Then for each segment its count and, but for the innermost, its step in bytes in the left
+    operand. One that ``packs`` is told where the columns lie and how many bytes apart they do so there; all of them are stored.
     """
-    head = ["!llvm.ptr"] * 6 + ["i64", "i64", "i1", "i1"] + ["i64"] * 5
+    head = ["!llvm.ptr"] * 6 + ["i64", "i64", "i1", "i1"] + ["i64"] * 4
     return head + ["i64"] * (2 * segments - 1) + (["!llvm.ptr", "i64"] if packs else [])
 
 
@@ -72,6 +78,8 @@ class Tile:
     def __init__(self, unit: VectorUnit, size: TileSize) -> None:
         self.unit, self.name, self.packs, self.is_first = unit, size.name, size.packs, size.is_first
         self.askers = tile_asks.tiles_that_ask(unit)
+        self.is_packed = not size.is_general
+        self.by_step = "%by_step" if size.is_general else "%packed_step"
         self.segments, self.rows, self.halves = size.segments, size.rows, range(size.halves)
         self.vector = f"vector<{unit.lanes}xf32>"
         self.lines: list[str] = []
@@ -85,7 +93,7 @@ class Tile:
         """All of it."""
         counts = [f"%n{i}: i64" + (f", %s{i}: i64" if i < self.segments - 1 else "") for i in range(self.segments)]
         pointers = [f"%{name}: !llvm.ptr" for name in ("a", "table", "b", "c", "following", "finish")]
-        numbers = [f"%{name}: i64" for name in ("by_step", "tiles", "tiles_before", "by_rows", "part")]
+        numbers = [f"%{name}: i64" for name in ("by_step", "tiles", "tiles_before", "by_rows")]
         source = ["%source: !llvm.ptr", "%apart: i64"] if self.packs else []
         head = [*pointers, "%columns: i64", "%first_term: i64", "%add: i1", "%asks: i1", *numbers, *counts, *source]
         self.emit(f"func.func private @{self.name}({', '.join(head)}) {{")
@@ -97,20 +105,15 @@ class Tile:
             f"%entries = arith.constant {2 * self.rows} : i64",
             f"%height = arith.constant {self.rows} : i64",
             "%terms_of_tile = arith.muli %by_rows, %height : i64",
-            f"%most_asked = arith.constant {self.askers - 1} : i64",
-            f"%packed_line = arith.constant {self.unit.columns * 4 // self.askers} : i64",
-            # Behind columns that lie apart there is no panel.
-            "%has_next = arith.cmpi ne, %part, %none : i64",
-            "%line = arith.select %has_next, %packed_line, %none : i64",
+            f"%packed_step = arith.constant {self.unit.columns * 4} : i64",
+            *tile_asks.to_next_panel(self.unit),
             "scf.for %tile = %none to %tiles step %one : i64 {",
             "%entries_before = arith.muli %tile, %entries : i64",
             "%rows = llvm.getelementptr %table[%entries_before] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
             "%terms_before = arith.muli %tile, %terms_of_tile : i64",
             "%term = arith.addi %first_term, %terms_before : i64",
             "%tile_of_panel = arith.addi %tiles_before, %tile : i64",
-            "%turn = arith.minui %tile_of_panel, %most_asked : i64",
-            "%parts_before = arith.muli %turn, %part : i64",
-            bytes_behind("%next", "%following", "%parts_before"),
+            *tile_asks.part_of_next_panel(self.unit, _UNROLLED),
         )
         for row in range(self.rows):
             self._row("a", row)
@@ -194,17 +197,13 @@ class Tile:
             f"%by = arith.constant {_UNROLLED} : i64",
             f"%rest = arith.remui {count}, %by : i64",
             f"%whole = arith.subi {count}, %rest : i64",
-            f"%far = llvm.ptrtoint {b} : !llvm.ptr to i64",
-            "%start_b = llvm.ptrtoint %b : !llvm.ptr to i64",
-            "%gone = arith.subi %far, %start_b : i64",
-            f"%askers = arith.constant {self.askers} : i64",
-            "%asked = arith.divui %gone, %askers : i64",
-            "%next_here = llvm.getelementptr %next[%asked] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         )
         if self.packs:
             self.emit(
-                f"%width_bytes = arith.constant {self.unit.columns * 4} : i64",
-                "%steps_gone = arith.divui %gone, %width_bytes : i64",
+                f"%far = llvm.ptrtoint {b} : !llvm.ptr to i64",
+                "%start_b = llvm.ptrtoint %b : !llvm.ptr to i64",
+                "%gone = arith.subi %far, %start_b : i64",
+                "%steps_gone = arith.divui %gone, %packed_step : i64",
                 "%gone_there = arith.muli %steps_gone, %apart : i64",
                 bytes_behind("%from", "%source", "%gone_there"),
             )
@@ -219,7 +218,7 @@ class Tile:
         # In more than a step LLVM keeps loads and stores in their order, and too much in registers.
         sums = self._steps("v", start, count, "%one", 1, rows, sums, b)
         self.emit(
-            f"%passed = arith.muli {count}, %by_step : i64",
+            f"%passed = arith.muli {count}, {self.by_step} : i64",
             bytes_behind("%after", b, "%passed"),
         )
         return sums, "%after"
@@ -232,7 +231,7 @@ class Tile:
         given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
         self.emit(
             f"%{tag}r:{len(sums)} = scf.for %{tag}k = {low} to {high} step {step} iter_args({given}) -> ({kinds}) : i64 {{",
-            f"%{tag}far = arith.muli %{tag}k, %by_step : i64",
+            f"%{tag}far = arith.muli %{tag}k, {self.by_step} : i64",
             bytes_behind(f"%{tag}0at", b, f"%{tag}far"),
         )
         if self.packs:
@@ -240,7 +239,7 @@ class Tile:
         for number, row in enumerate(rows):
             self.emit(f"%{tag}a{number} = llvm.getelementptr {row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
         if unrolled > 1 and self.rows > 1:
-            asks = tile_asks.next_panel(tag, unrolled, self.unit.columns // self.askers)
+            asks = tile_asks.next_panel(tag, unrolled * self.unit.columns // self.askers) if self.is_packed else []
             if self.unit.fetches_ahead:
                 asks += tile_asks.next_rows(tag, unrolled, self.rows, rows[0], level=len(self.halves))
             self.emit(*asks)
@@ -255,7 +254,7 @@ class Tile:
         if self.is_first:
             self.emit(*tile_asks.far_columns(name, f"%{name}from" if self.packs else f"%{name}at", width))
         elif not self.unit.fetches_ahead:
-            self.emit(*tile_asks.columns(name, f"%{name}at", "%by_step", width, one_row=self.rows == 1))
+            self.emit(*tile_asks.columns(name, f"%{name}at", self.by_step, width, one_row=self.rows == 1))
         for half in self.halves:
             self.emit(f"%{name}q{half} = llvm.getelementptr %{name}at[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32")
             source = f"%{name}q{half}"
@@ -263,7 +262,7 @@ class Tile:
                 source = f"%{name}o{half}"
                 self.emit(f"{source} = llvm.getelementptr %{name}from[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32")
             self.emit(f"%{name}b{half} = llvm.load {source} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}")
-        self.emit(bytes_behind(f"%{tag}{turn + 1}at", f"%{name}at", "%by_step"))
+        self.emit(bytes_behind(f"%{tag}{turn + 1}at", f"%{name}at", self.by_step))
         if self.packs:
             self.emit(bytes_behind(f"%{tag}{turn + 1}from", f"%{name}from", "%apart"))
         found = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from onnx2torch_mlir.engine.compiler import plain_tail_text, segment_loops, tail_text, tile_asks, tile_rows
+from onnx2torch_mlir.engine.compiler import plain_tail_text, segment_loops, tail_text, tile_rows
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, product, word_at
 from onnx2torch_mlir.engine.compiler.contraction_panels import PART, declaration, in_two, sizes
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize, tile_types
@@ -38,13 +38,9 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         "%none = arith.constant 0 : i64",
         "%two = arith.constant 2 : i64",
         f"%packed_step = arith.constant {unit.columns * _BYTES} : i64",
-        # There is no next panel to ask for behind columns that lie apart.
-        "%size0 = arith.select %in_place, %none, %packed_step : i64",
-        *(f"%size{i + 1} = arith.muli %size{i}, %n{i} : i64" for i in range(segments)),
-        f"%asking = arith.constant {tile_asks.tiles_that_ask(unit)} : i64",
-        f"%part = arith.divui %size{segments}, %asking : i64",
-        f"%following = llvm.getelementptr %b[%size{segments}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "%one = arith.constant 1 : i64",
+        product("panel", ["%packed_step", *(f"%n{i}" for i in range(segments))]),
+        bytes_behind("%following", "%b", "%panel"),
         "%yes = arith.constant true",
         "%begins = arith.xori %add, %yes : i1",
         *tail_text.follows(),
@@ -78,11 +74,17 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         "%which = arith.index_cast %rows_of_tile : i64 to index",
     ]
     usual = [size for size in tiles if not size.is_first and not size.few]
-    wide, narrow = ({size.rows: size for size in usual if size.halves == halves} for halves in (2, 1))
-    every = _switch(segments, wide)
-    if narrow:
-        lines += [f"%lanes = arith.constant {unit.lanes} : i64", "%is_narrow = arith.cmpi sle, %columns, %lanes : i64"]
-        every = ["scf.if %is_narrow {", *_switch(segments, wide | narrow), "} else {", *every, "}"]
+    every, of_any_step = (
+        _by_width(segments, [size for size in usual if size.apart == apart or size.rows == 1]) for apart in (False, True)
+    )
+    lines += [
+        f"%lanes = arith.constant {unit.lanes} : i64",
+        "%is_narrow = arith.cmpi sle, %columns, %lanes : i64",
+        "%is_step_of_panel = arith.cmpi eq, %by_step, %packed_step : i64",
+        "%are_packed = arith.xori %in_place, %yes : i1",
+        "%are_of_panel = arith.andi %is_step_of_panel, %are_packed : i1",
+    ]
+    every = ["scf.if %are_of_panel {", *every, "} else {", *of_any_step, "}"]
     for size in first:
         lines += _whether_first(size)
         every = [f"scf.if %{size.name} {{", _call_tile(segments, size, "%rows"), "} else {", *every, "}"]
@@ -92,7 +94,6 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
         lines += [
             f"%near = arith.constant {unit.lanes * _BYTES} : i64",
             "%are_near = arith.cmpi ult, %by_step, %near : i64",
-            "%are_packed = arith.xori %in_place, %yes : i1",
             "%is_few = arith.andi %are_near, %are_packed : i1",
         ]
         of_few = _by_number(few, "%columns", lambda known: _down_rows(segments, known))
@@ -110,13 +111,20 @@ def tile_loop(unit: VectorUnit, segments: int, tiles: Collection[TileSize]) -> s
 def _whether_first(size: TileSize) -> list[str]:
     """``%`` and the tile's name: whether it is what is to be called for the rows at hand."""
     if size.packs:
-        return ["%is_packed = arith.xori %in_place, %yes : i1", f"%{size.name} = arith.andi %is_first, %is_packed : i1"]
+        return [f"%{size.name} = arith.andi %is_first, %are_packed : i1"]
     return [
         f"%rows_that_ask = arith.constant {size.rows} : i64",
         "%as_many = arith.cmpi eq, %rows_of_tile, %rows_that_ask : i64",
         "%may_ask = arith.andi %in_place, %as_many : i1",
         f"%{size.name} = arith.andi %is_first, %may_ask : i1",
     ]
+
+
+def _by_width(segments: int, tiles: Collection[TileSize]) -> list[str]:
+    """The call of one of these tiles, by whether the columns are narrow and by ``%which`` rows."""
+    wide, narrow = ({size.rows: size for size in tiles if size.halves == halves} for halves in (2, 1))
+    every = _switch(segments, wide)
+    return ["scf.if %is_narrow {", *_switch(segments, wide | narrow), "} else {", *every, "}"] if narrow else every
 
 
 def _switch(segments: int, tiles: Mapping[int, TileSize]) -> list[str]:
@@ -160,7 +168,7 @@ def _by_number(few: Collection[TileSize], columns: str, call: Callable[[Mapping[
 def _call_tile(segments: int, size: TileSize, rows: str, moved: Mapping[str, str] | None = None) -> str:
     lacking = ["%one", "%none"] * (size.segments - segments)
     pointers = ["%a", "%b", "%here", "%following", "%finish_here"]
-    own = [*pointers, "%columns", "%term", "%add", "%is_direct", "%by_step", "%run", "%tile", "%by_rows", "%part"]
+    own = [*pointers, "%columns", "%term", "%add", "%is_direct", "%by_step", "%run", "%tile", "%by_rows"]
     a, *others = (moved.get(name, name) for name in own) if moved else own
     values = [a, rows, *others, *lacking]
     values += [*(f"%{name}" for name in sizes(segments)), *(["%source", "%apart"] if size.packs else [])]
@@ -171,7 +179,7 @@ def row(unit: VectorUnit, segments: int, tile: TileSize, few: Collection[TileSiz
     """@o2m_row_S: what @o2m_panels_S does of packed columns, for a single row: what lies between panels and tiles, which are
     done in a fraction of a microsecond then, is left out. The ``tile`` is that of one row; so are those of ``few`` columns."""
     moved = {"%b": "%bj", "%c": "%here", "%column": "%at", "%finish_here": "%finish"}
-    moved |= {"%run": "%one", "%tile": "%none", "%part": "%none", "%is_direct": "%asks"}
+    moved |= {"%run": "%one", "%tile": "%none", "%is_direct": "%asks"}
     of_tile = moved | ({**PART, "%here": "%c_of_part"} if few else {})
     one = [
         f"%term = arith.select %is_by_rows, %row, {of_tile['%column']} : i64",
