@@ -12,6 +12,7 @@ from onnx2torch_mlir.engine.compiler import (
     brain_products,
     brain_rows,
     byte_rows,
+    call_memory,
     coded_bytes,
     coded_columns,
     coded_words,
@@ -245,7 +246,7 @@ class _Contract:
                 "%by_each = arith.ori %by_columns, %several : i1",
                 "%rooms = arith.select %by_each, %threads, %one : i64",
                 "%room = arith.muli %own_room, %rooms : i64",
-                "%packed = func.call @o2m_alloc(%ctx, %room) : (!llvm.ptr, i64) -> !llvm.ptr",
+                *call_memory.workspace("packed", "%room"),
             ]
         if kind.narrow:
             of_bytes = kind.narrow == "bytes"

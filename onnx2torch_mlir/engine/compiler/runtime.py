@@ -7,6 +7,7 @@ lays it out. What becomes of memory during a call is told in call_memory.py.
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import call_memory, open_arena
+from onnx2torch_mlir.engine.compiler.call_memory import HUGE_PAGE
 from onnx2torch_mlir.engine.compiler.code_text import word_at
 from onnx2torch_mlir.engine.layout import ENTRY, ERROR, JMP_BUF_OFFSET, MOST_LENT, SERIAL, START
 
@@ -17,7 +18,6 @@ DECLARATIONS = """
   llvm.func @free(!llvm.ptr)
 """
 
-_HUGE_PAGE = 2 << 20
 _HUGE_PAGES = 14
 """Of Linux: the advice MADV_HUGEPAGE of madvise(2), which is only a hint."""
 
@@ -38,12 +38,11 @@ def fresh_memory(host: str) -> str:
   llvm.func @aligned_alloc(i64, i64) -> !llvm.ptr
   llvm.func @madvise(!llvm.ptr, i64, i32) -> i32
   func.func private @o2m_fresh(%size: i64) -> !llvm.ptr {{
-    %huge = arith.constant {_HUGE_PAGE} : i64
-    %many = arith.constant {2 * _HUGE_PAGE} : i64
-    %is_large = arith.cmpi uge, %size, %many : i64
+    %huge = arith.constant {HUGE_PAGE} : i64
+    %is_large = arith.cmpi uge, %size, %huge : i64
     %raw = scf.if %is_large -> !llvm.ptr {{
-      %below = arith.constant {_HUGE_PAGE - 1} : i64
-      %mask = arith.constant {-_HUGE_PAGE} : i64
+      %below = arith.constant {HUGE_PAGE - 1} : i64
+      %mask = arith.constant {-HUGE_PAGE} : i64
       %past = arith.addi %size, %below : i64
       %padded = arith.andi %past, %mask : i64
       %found = llvm.call @aligned_alloc(%huge, %padded) : (i64, i64) -> !llvm.ptr

@@ -9,7 +9,15 @@ Tiles go in blocks, so that all of this stays in the second-level cache; where t
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import contraction_panels, row_tables, tail_text, threads, tile_rows, winograd_transforms
+from onnx2torch_mlir.engine.compiler import (
+    call_memory,
+    contraction_panels,
+    row_tables,
+    tail_text,
+    threads,
+    tile_rows,
+    winograd_transforms,
+)
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -84,7 +92,7 @@ def _entry() -> str:
             "%pages = arith.ceildivsi %bytes, %page : i64",
             "%room = arith.muli %pages, %page : i64",
             "%all_rooms = arith.muli %room, %threads : i64",
-            "%rooms = func.call @o2m_alloc(%ctx, %all_rooms) : (!llvm.ptr, i64) -> !llvm.ptr",
+            *call_memory.workspace("rooms", "%all_rooms"),
             "%sums_of_all = arith.muli %tiles, %across : i64",
             "%products = arith.muli %sums_of_all, %depth : i64",
             "%twice = arith.muli %products, %two : i64",
