@@ -42,6 +42,11 @@ def product(name: str, factors: Sequence[str]) -> str:
     return "\n".join([*lines, f"%{name} = arith.muli {found}, %one : i64"])
 
 
+def held_apart(name: str, pointer: str) -> str:
+    """``name``: the same pointer, of which LLVM does not know how it follows from others."""
+    return f'{name} = llvm.inline_asm "", "=r,0" {pointer} : (!llvm.ptr) -> !llvm.ptr'
+
+
 def moved_by_batch(batches: int, operands: dict[str, tuple[str, str]]) -> list[str]:
     """``%x_`` for each operand x: its place in ``%batch``, of its pointer and the name of its steps.
 

@@ -11,7 +11,7 @@ holds them where the signed bytes are small (`VectorUnit.largest_byte`), and ano
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import tile_asks
-from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, column_masks, masked_load, stored_halves
+from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, column_masks, held_apart, masked_load, stored_halves
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 TYPES = "!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i1, i32, i64"
@@ -59,7 +59,9 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool, halves: int = 2) -> str:
         lines += [
             f"%n{row} = arith.constant {row} : i64",
             f"%f{row} = arith.muli %n{row}, %far : i64",
-            f"%a{row} = llvm.getelementptr %a[%f{row}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+            f"%at{row} = llvm.getelementptr %a[%f{row}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+            # Each has a register: LLVM would go from row to row by an addition more at each step.
+            held_apart(f"%a{row}", f"%at{row}"),
             f"%pc{row} = llvm.getelementptr %rows[{2 * row + 1}] : (!llvm.ptr) -> !llvm.ptr, i64",
             f"%oc{row} = llvm.load %pc{row} : !llvm.ptr -> i64",
             f"%c{row}_0 = llvm.getelementptr %c[%oc{row}] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
@@ -113,7 +115,7 @@ def _loop(unit: VectorUnit, rows: int, sums: list[str], *, fours: bool, halves: 
         f"%r:{len(sums)} = scf.for %k = %none to %steps step %one iter_args({given}) -> ({kinds}) : i64 {{",
         "%gone = arith.muli %k, %width : i64",
         "%bk = llvm.getelementptr %b[%gone] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
-        *tile_asks.words_of_next_panel("%b", halves * lanes),
+        *(tile_asks.words_of_next_panel("%b", halves * lanes) if unit.fetches_ahead else []),
     ]
     for half in range(halves):
         lines += [
