@@ -8,7 +8,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import onnx2torch_mlir as o2m
-from onnx2torch_mlir.engine.compiler import contraction_driver, contraction_panels, tile_loops, tile_rows
+from onnx2torch_mlir.engine.compiler import columns_in_place, contraction_driver, contraction_panels, tile_loops, tile_rows
 from onnx2torch_mlir.engine.compiler.contraction_kinds import (
     BLOCK_ROWS,
     COLUMNS_THAT_STAY,
@@ -156,8 +156,8 @@ def test_first_rows_may_have_a_tile_of_their_own(monkeypatch):
     them, where few rows read them as they lie."""
     made, sizes = contraction_driver.functions_for, []
     monkeypatch.setattr(contraction_driver, "functions_for", lambda *a, **k: sizes.append(a[3]) or made(*a, **k))
-    many, few = 200, 4 * of_host().rows
-    assert few <= BLOCK_ROWS < many
+    few = columns_in_place.most_rows(of_host()) // of_host().rows * of_host().rows
+    many = few + 104
     every = [(many, 300, 600), (few, 300, 600), (many, 30, 600), (4, 300, 600), ("m", "k", "n"), ("m", 300, 600)]
     for m, k, n in every:
         compiled(product(m, k, n, constant=False), 1)
@@ -166,6 +166,11 @@ def test_first_rows_may_have_a_tile_of_their_own(monkeypatch):
     first = [tuple(any(getattr(size, what) for size in found) for what in ("packs", "asks")) for found in sizes]
     packs, asks, neither, either = (True, False), (False, True), (False, False), (True, True)
     assert first == [packs, asks, neither, neither, either, either, neither, neither]
+    near = columns_in_place.near_ones_lie(of_host())
+    assert [any(size.apart for size in found) for found in sizes] == [False, True, near, True, True, True, False, False]
+    # Where all columns lie, there is no tile for packed ones.
+    compiled(product(few, 300, 4 * of_host().columns, constant=False), 1)
+    assert all(size.is_general for size in sizes[-1])
 
 
 @pytest.mark.parametrize("threads", [1, 2])

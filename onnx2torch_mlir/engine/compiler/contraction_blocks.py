@@ -8,6 +8,7 @@ from onnx2torch_mlir.engine.compiler import (
     coded_columns,
     coded_words,
     column_packing,
+    columns_in_place,
     contraction_panels,
     narrowed_rows,
     plain_tail_text,
@@ -299,12 +300,13 @@ class Blocks:
                 "%rest_from = arith.constant 0 : i64",
                 "%to_pack = arith.maxsi %panels, %rest_from : i64",
             ]
+        costs = "%few_or_near" if columns_in_place.near_ones_lie(self.unit) else "%few_rows"
         return [
             *_are_dense("%is_dense", "%bytes_dense"),
-            f"%block_of_rows = arith.constant {BLOCK_ROWS} : i64",
-            "%few_rows = arith.cmpi sle, %ms, %block_of_rows : i64",
-            "%packing_costs = arith.ori %by_rows, %few_rows : i1",
-            "%in_place = arith.andi %is_dense, %packing_costs : i1",
+            f"%most_in_place = arith.constant {columns_in_place.most_rows(self.unit)} : i64",
+            "%few_rows = arith.cmpi sle, %ms, %most_in_place : i64",
+            "%few_or_near = arith.ori %by_rows, %few_rows : i1",
+            f"%in_place = arith.andi %is_dense, {costs} : i1",
             "%nothing_before = arith.constant 0 : i64",
             "%whole_panels = arith.divui %n, %width : i64",
             "%rest_from = arith.select %in_place, %whole_panels, %nothing_before : i64",

@@ -34,7 +34,7 @@ class NeededTiles:
             self.add(lengths, parts, columns, few)
             return
         self.sizes |= columns_in_place.first_tiles(self.unit, found, rows, bytes_)
-        width, lie = self.unit.columns, columns_in_place.lie(found, rows, bytes_)
+        width, lie = self.unit.columns, columns_in_place.lie(self.unit, found, rows, bytes_)
         packed = columns if columns is None or not lie else columns % width
         if packed != 0:
             self.add(lengths, parts, packed)
