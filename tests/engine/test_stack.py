@@ -12,10 +12,10 @@ MORE_THAN_REGISTERS = 36
 REX_W, AND_8_BITS, TO_RSP = 0x48, 0x83, 0xE4
 
 
-def spilling(lanes):
+def spilling(lanes, name="o2m_many"):
     """A function that keeps more vectors than there are registers during a call."""
     type_ = f"vector<{lanes}xf32>"
-    lines = ["llvm.func @o2m_other()", "llvm.func @o2m_many(%a: !llvm.ptr) {"]
+    lines = ["llvm.func @o2m_other()", f"llvm.func @{name}(%a: !llvm.ptr) {{"]
     for i in range(MORE_THAN_REGISTERS):
         lines.append(f"%p{i} = llvm.getelementptr %a[{i * lanes}] : (!llvm.ptr) -> !llvm.ptr, f32")
         lines.append(f"%v{i} = llvm.load %p{i} {{alignment = 4 : i64}} : !llvm.ptr -> {type_}")
@@ -38,3 +38,15 @@ def test_functions_align_their_own_stack(level):
         code = object_code.compiled(Part(module, ["o2m_other"], ["o2m_many"]), level, "o2m_many")
     assert aligning not in given, "LLVM does so by itself: the hint can go"
     assert (aligning in code) == (4 * lanes > lower_to_llvm._STACK_BYTES)
+
+
+@pytest.mark.skipif("x86_64" not in objects.host().split()[0], reason="the instructions looked for are those of x86-64")
+def test_tiles_of_many_rows_have_the_register_of_the_frame():
+    lanes, name = of_host().lanes, "o2m_tile_f32_many"
+    aligning = bytes([REX_W, AND_8_BITS, TO_RSP, -4 * lanes & 0xFF])
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(spilling(lanes, name))
+        lower_to_llvm.give_hints(module)
+        code = object_code.compiled(Part(module, ["o2m_other"], [name]), 3, name)
+    few_rows = of_host().rows <= lower_to_llvm._ROWS_BESIDE_FRAME
+    assert (aligning in code) == (few_rows and 4 * lanes > lower_to_llvm._STACK_BYTES)
