@@ -29,17 +29,15 @@ from onnx2torch_mlir.engine.layout import (
 )
 
 HUGE_PAGE = 2 << 20
-"""Bytes of a page of Linux from which on memory lies in pages of this size (`runtime.fresh_memory`)."""
+"""Bytes of a huge page of Linux, and how many are asked for where memory lies in such pages (`runtime.fresh_memory`)."""
+_FOR_A_HUGE_PAGE = 256 << 10
+"""Bytes from which on a workspace has a huge page of its own, of which it uses but a part."""
 
 SIGNATURES = """
   func.func private @o2m_alloc(!llvm.ptr, i64) -> !llvm.ptr
   func.func private @o2m_free(!llvm.ptr, !llvm.ptr)
 """
 """What text that calls these routines has to declare where it is parsed by itself."""
-
-
-_IN_A_HUGE_PAGE = 256 << 10
-"""Bytes from which on a workspace has a huge page of its own, of which it uses but a part."""
 
 
 def workspace(name: str, size: str) -> list[str]:
@@ -49,7 +47,7 @@ def workspace(name: str, size: str) -> list[str]:
     512 by 512 by 512 that packs its columns: 2.2 or 2.9 ms on Cascade Lake).
     """
     return [
-        f"%{name}_from = arith.constant {_IN_A_HUGE_PAGE} : i64",
+        f"%{name}_from = arith.constant {_FOR_A_HUGE_PAGE} : i64",
         f"%{name}_huge = arith.constant {HUGE_PAGE} : i64",
         f"%{name}_least = arith.maxsi {size}, %{name}_huge : i64",
         f"%{name}_is_large = arith.cmpi sge, {size}, %{name}_from : i64",
