@@ -67,8 +67,8 @@ def give_hints(module: ir.Module, scalar: Collection[str] = ()) -> None:
 
     Vectors that registers have no room for lie at multiples of their size: else the stack's place, which differs from process
     to process, would decide which of them lie across two lines, or two pages (RegNet's windows took up to 1.4 times as long).
-    That takes a register, which tiles of many rows need for a row: all of their steps would load pointers (2 to 5 % of a product
-    on Cascade Lake), and they have vectors elsewhere only once, where they finish sums.
+    That takes a register, which tiles of many rows need for a row: else all of their steps load pointers (2 to 5 % of a product
+    on Cascade Lake), while they have vectors on the stack only where they finish sums.
     """
     vector_bytes = 4 * of_host().lanes
     for function in functions(module):
