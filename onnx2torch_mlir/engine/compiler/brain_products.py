@@ -55,7 +55,7 @@ class _Tile(coded_tiles.Tile):
             "%gone = arith.muli %k, %width : i64",
             "%b0_at = llvm.getelementptr %codes[%gone] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
             f"%b1_at = llvm.getelementptr %b0_at[{lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
-            *tile_asks.words_of_next_panel("%codes", width),
+            *tile_asks.words_of_next_panel(self.unit, "%codes", width),
             *(f"%b{half} = llvm.load %b{half}_at {{alignment = 4 : i64}} : !llvm.ptr -> {pairs}" for half in range(2)),
         ]
         for row in range(self.rows):

@@ -115,7 +115,7 @@ def _loop(unit: VectorUnit, rows: int, sums: list[str], *, fours: bool, halves: 
         f"%r:{len(sums)} = scf.for %k = %none to %steps step %one iter_args({given}) -> ({kinds}) : i64 {{",
         "%gone = arith.muli %k, %width : i64",
         "%bk = llvm.getelementptr %b[%gone] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
-        *(tile_asks.words_of_next_panel("%b", halves * lanes) if unit.fetches_ahead else []),
+        *tile_asks.words_of_next_panel(unit, "%b", halves * lanes),
     ]
     for half in range(halves):
         lines += [

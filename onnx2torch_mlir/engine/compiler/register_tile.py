@@ -21,8 +21,8 @@ class TileSize(NamedTuple):
 
     The first that meets some columns may be another than those that follow: one that ``packs`` reads its columns from where
     they lie apart and writes them side by side; one that ``asks`` wants them from far away, where all read them as they lie.
-    Columns of one that is ``apart`` are any distance from those of the next step, not that of a packed panel, which takes a
-    fifth of the instructions off a step. One of a ``few`` columns is of few_columns.py.
+    A step of columns is as far from the next one as in a packed panel, which a tile knows: one that is ``apart`` is told any
+    distance, and needs a quarter more instructions for a step. One of a ``few`` columns is of few_columns.py.
     """
 
     segments: int
@@ -78,7 +78,7 @@ class Tile:
     def __init__(self, unit: VectorUnit, size: TileSize) -> None:
         self.unit, self.name, self.packs, self.is_first = unit, size.name, size.packs, size.is_first
         self.askers = tile_asks.tiles_that_ask(unit)
-        self.is_packed = not size.is_general
+        self.is_general = size.is_general
         self.by_step = "%by_step" if size.is_general else "%packed_step"
         self.segments, self.rows, self.halves = size.segments, size.rows, range(size.halves)
         self.vector = f"vector<{unit.lanes}xf32>"
@@ -239,7 +239,8 @@ class Tile:
         for number, row in enumerate(rows):
             self.emit(f"%{tag}a{number} = llvm.getelementptr {row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
         if unrolled > 1 and self.rows > 1:
-            asks = tile_asks.next_panel(tag, unrolled * self.unit.columns // self.askers) if self.is_packed else []
+            part = unrolled * self.unit.columns // self.askers
+            asks = [] if self.is_general else tile_asks.next_panel(tag, part)
             if self.unit.fetches_ahead:
                 asks += tile_asks.next_rows(tag, unrolled, self.rows, rows[0], level=len(self.halves))
             self.emit(*asks)
