@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnx2torch_mlir.diagnostics import Finding, Refusal, Report
-from onnx2torch_mlir.program import CoreProgram, Program, SplitEngine, SplitProgram
 
 if TYPE_CHECKING:
     import onnx
     import onnx_ir
 
     from onnx2torch_mlir.engine import Engine
+    from onnx2torch_mlir.program import Program, SplitEngine
     from onnx2torch_mlir.program.packing import PackedProgram
     from onnx2torch_mlir.verification import VerifyReport
 
@@ -86,7 +86,10 @@ def compile(
     """
     from onnx2torch_mlir.engine import start_compiler
 
+    # Before PyTorch is loaded, which takes longer than many a program is compiled.
     start_compiler()
+    from onnx2torch_mlir.program import CoreProgram, SplitProgram
+
     program = model if isinstance(model, CoreProgram | SplitProgram) else convert(model, dims=dims, overridable=overridable)
     return program.compile(threads=threads)
 

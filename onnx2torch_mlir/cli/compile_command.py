@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from onnx2torch_mlir.cli.session import Session, guarded
+from onnx2torch_mlir.engine import start_compiler
 
 
 def run(options: argparse.Namespace) -> int:
@@ -15,6 +16,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(session: Session) -> int:
     options = session.options
+    start_compiler()
     from onnx2torch_mlir.api import convert
     from onnx2torch_mlir.engine.ahead_of_time.describing import c_name
     from onnx2torch_mlir.engine.ahead_of_time.folder import contents

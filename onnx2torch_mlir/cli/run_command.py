@@ -13,6 +13,7 @@ import numpy as np
 from onnx2torch_mlir.cli import profile_report
 from onnx2torch_mlir.cli.session import Array, Session, guarded
 from onnx2torch_mlir.diagnostics import refuse
+from onnx2torch_mlir.engine import start_compiler
 
 
 def run(options: argparse.Namespace) -> int:
@@ -25,6 +26,8 @@ def _run(session: Session) -> int:
     if options.output is not None and not options.output.endswith(".npz"):
         raise refuse("O2M-U001", "outputs are written as .npz", case=options.output)
     profile_report.refuse_unusable(options)
+    if not options.eager:
+        start_compiler()
     from onnx2torch_mlir.conversion import as_tensors
     from onnx2torch_mlir.engine.profiling import Profile
     from onnx2torch_mlir.program import prepare

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from onnx2torch_mlir.cli.session import Session, guarded
+from onnx2torch_mlir.engine import start_compiler
 
 
 def run(options: argparse.Namespace) -> int:
@@ -13,10 +14,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(session: Session) -> int:
+    options = session.options
+    if not options.eager:
+        start_compiler()
     from onnx2torch_mlir.model import read
     from onnx2torch_mlir.verification import verify
 
-    options = session.options
     constants = session.constants(read(options.model)) if options.constant else None
     with session.busy(f"verifying {options.model}"):
         result = verify(

@@ -14,17 +14,11 @@ from onnx2torch_mlir.engine.ahead_of_time.interface import Interface
 from onnx2torch_mlir.engine.engine import Engine
 from onnx2torch_mlir.engine.layout import Packing
 from onnx2torch_mlir.engine.options import Options, of_environment
+from onnx2torch_mlir.engine.starting import TASK
 from onnx2torch_mlir.lowering.lowered import Lowered
 
-_TASK = "onnx2torch_mlir.engine.compiler.task:build"
 _MISSING = re.compile(r"Symbols not found: \[ ([^\]]+) \]")
 _STAGE = re.compile(r"^o2m-stage (.*)$", re.MULTILINE)
-
-
-def start_compiler() -> None:
-    """Let the compiler's process load what it needs beside what is done before `compile`, where there is a processor for it."""
-    if pool.processors() > 1:
-        isolation.start(_TASK)
 
 
 @collection.paused()
@@ -83,7 +77,7 @@ def build(
     hint = ""
     try:
         entry: dict[str, Any] = isolation.call(
-            _TASK, program, options, interface, timeout=timeout, meanwhile=_meanwhile
+            TASK, program, options, interface, timeout=timeout, meanwhile=_meanwhile
         )
         entry["needs"] = objects.undefined_symbols(entry["object"])
         return entry

@@ -36,7 +36,7 @@ def main(ahead: str = "") -> None:
     threading.Thread(target=_receive, args=(requests, tasks), daemon=True).start()
     if ahead:
         # What fails here fails again where a task is to be answered.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception), collection.paused():
             module = importlib.import_module(ahead)
             if tasks.empty() and hasattr(module, "prepare"):
                 module.prepare()

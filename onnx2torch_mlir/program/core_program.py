@@ -110,6 +110,7 @@ class CoreProgram:
             names = [spec.name for spec in self.flat_inputs]
             return to_dialect(self.exported, dialect, weights=weights, input_names=names)
 
+    @collection.paused()
     def compile(self, *, threads: int | None = None) -> Engine | PackedProgram:
         """Native code for this machine's CPU; wrapped where an input or output is no tensor.
 

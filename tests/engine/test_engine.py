@@ -325,6 +325,32 @@ def test_package_import_is_light():
     assert output.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    "use",
+    ["import onnx2torch_mlir as o2m; o2m.compile('m.onnx')"]
+    + [
+        f"from onnx2torch_mlir.cli.main import main; main({command})"
+        for command in (["run", "m.onnx"], ["verify", "m.onnx"], ["compile", "m.onnx", "-o", "native"])
+    ],
+)
+def test_the_compiler_begins_before_torch_is_loaded(use):
+    """It has that time besides; whether there is a model is not known then."""
+    script = f"""
+import sys
+from onnx2torch_mlir import isolation
+from onnx2torch_mlir.engine import pool
+
+def start(task):
+    print(task, sorted({{'torch', 'torch_mlir'}} & set(sys.modules)))
+    sys.exit()
+
+pool.processors, isolation.start = (lambda: 2), start
+{use}
+"""
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ)
+    assert output.stdout.strip() == "onnx2torch_mlir.engine.compiler.task:build []"
+
+
 @pytest.mark.parametrize("is_read", [True, False])
 def test_weights_that_lie_anywhere(is_read):
     """Those that are only packed are neither copied to be aligned nor kept."""
