@@ -9,7 +9,7 @@ from onnx import helper
 
 import onnx2torch_mlir as o2m
 from onnx2torch_mlir.engine import objects
-from onnx2torch_mlir.engine.compiler import code_parts, contraction_standard, standard_code
+from onnx2torch_mlir.engine.compiler import code_parts, contraction_standard, standard_code, task
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from tests.engine.made_here import entry_of
@@ -42,51 +42,56 @@ USUAL = {
 
 
 @pytest.fixture(autouse=True)
-def nothing_ready(monkeypatch):
-    monkeypatch.setattr(standard_code, "_ready", {})
+def nothing_made(monkeypatch):
+    monkeypatch.setattr(standard_code, "_known", {})
     monkeypatch.setattr(code_parts, "number_of_parts", lambda: 2)
+    task._standard.cache_clear()
+    yield
+    standard_code.stop()
+    task._standard.cache_clear()
 
 
 @pytest.fixture
 def asked(monkeypatch):
-    """The texts of programs, and the functions of those that were ready."""
-    texts, ready = set[str](), set[str]()
+    """The texts of programs, and the functions of groups that they have."""
+    texts, grouped = set[str](), set[str]()
 
     def add(written, module, *added, real=WrittenCode.add):
         texts.update(added)
         real(written, module, *added)
-        ready.update(name for made in written._standard for name in made.names)
+        grouped.update(name for group in written._standard for name in group.names)
 
     monkeypatch.setattr(WrittenCode, "add", add)
-    return texts, ready
+    return texts, grouped
 
 
-def begin(level=3):
-    standard_code.begin(contraction_standard.DECLARED, contraction_standard.groups(UNIT), level)
-    return list(dict.fromkeys(made.code for made in standard_code._ready.values()))
+def known(level=3):
+    return task._standard(level, objects.host())
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_is_ready_the_rest_is_made(seed, asked):
+def test_whatever_is_made_before_the_code_is_the_same(seed, asked):
     """No function is missing, and none is there twice."""
-    for code in begin():
-        assert code.result()
-    every = dict(standard_code._ready)
-    kept = set(random.Random(seed).sample(sorted({made.declared for made in every.values()}), 8))
-    for key, made in every.items():
-        if made.declared not in kept:
-            del standard_code._ready[key]
-    for name, usual in USUAL.items():
-        program = o2m.convert(usual).lowered
+    programs = {name: o2m.convert(usual).lowered for name, usual in USUAL.items()}
+    codes = {name: entry_of(program)["object"] for name, program in programs.items()}
+    task._standard.cache_clear()
+    standard_code._known.clear()
+    for group in random.Random(seed).sample(known(), 8):
+        group.make()
+        assert group.code()
+    for name, program in programs.items():
         code = entry_of(program)["object"]
         assert not [symbol for symbol in objects.undefined_symbols(code) if symbol.startswith("o2m_")], name
+        assert code == codes[name], name
     assert asked[1]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_programs_of_what_is_ready(threads, asked):
-    for code in begin():
-        assert code.result()
+@pytest.mark.parametrize("are_made", [True, False])
+def test_programs_of_groups(are_made, threads, asked):
+    for group in known():
+        if are_made:
+            group.make()
     for name in ("few rows", "narrow", "wide and narrow", "pixels", "windows", "fewer products", "attention"):
         asked[1].clear()
         check(MODELS[name], threads)
@@ -101,7 +106,13 @@ def test_each_is_what_some_program_asks_for(asked):
         assert text in asked[0], text.partition("(")[0]
 
 
-def test_a_program_waits_for_the_one_that_is_under_way_alone(asked, monkeypatch):
+def test_declarations_are_those_that_mlir_reads():
+    text = "\n".join([contraction_standard.DECLARED, *itertools.chain.from_iterable(contraction_standard.groups(UNIT))])
+    found, read = standard_code._declarations(text), standard_code.read(text)[1]
+    assert {name: line.split() for name, line in found.items()} == {name: line.split() for name, line in read.items()}
+
+
+def test_a_program_stops_what_it_does_not_ask_for(asked, monkeypatch):
     real, goes_on, begun = standard_code._compiled, threading.Event(), threading.Event()
 
     def held_up(*given):
@@ -110,14 +121,16 @@ def test_a_program_waits_for_the_one_that_is_under_way_alone(asked, monkeypatch)
         return real(*given)
 
     monkeypatch.setattr(standard_code, "_compiled", held_up)
-    first, *others = begin()
+    groups = known()
+    standard_code.begin(groups)
     begun.wait()
     threading.Timer(0.2, goes_on.set).start()
     check(MODELS["few rows"])
-    assert first.result() and all(code.cancelled() for code in others)
-    assert asked[1] == {"o2m_panel_1"}
-    # Nobody waits for what is not going to be.
-    check(MODELS["pixels"])
+    made = {name for group in groups if group.is_made for name in group.names}
+    assert asked[1] == made < {name for group in groups for name in group.names}
+    # Those that it made are there for the next one.
+    monkeypatch.setattr(standard_code, "_compiled", None)
+    check(MODELS["few rows"])
 
 
 def test_a_program_does_without_what_llvm_does_not_take(asked, monkeypatch):
@@ -125,14 +138,17 @@ def test_a_program_does_without_what_llvm_does_not_take(asked, monkeypatch):
         raise ValueError("LLVM does not take the module")
 
     monkeypatch.setattr(standard_code, "_compiled", refused)
-    for code in begin():
-        assert code.exception()
+    for group in known():
+        group.make()
+        assert group.is_refused
     check(MODELS["few rows"])
     assert not asked[1]
 
 
-def test_another_level_of_optimization_is_another_code(asked):
-    for code in begin(level=0):
-        assert code.result()
+def test_another_level_of_optimization_is_another_code():
+    lower = known(level=0)
+    for group in lower:
+        group.make()
+    assert not any(group.is_made for group in known())
     check(MODELS["few rows"])
-    assert not asked[1]
+    assert any(group.is_made for group in known()) and not set(known()) & set(lower)

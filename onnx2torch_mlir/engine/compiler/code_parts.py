@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import llvm
 
+from onnx2torch_mlir.engine.compiler import contexts
 from onnx2torch_mlir.engine.compiler.walks import declare, nested, pointer, symbol
 
 _MOVES = "o2m_"
@@ -131,4 +132,4 @@ def _in_own_context(module: ir.Module) -> ir.Module:
     """A copy: translating to LLVM changes the context, which two threads may not do at once."""
     written = io.BytesIO()
     module.operation.write_bytecode(written)
-    return ir.Module.parse(written.getvalue(), ir.Context())
+    return ir.Module.parse(written.getvalue(), contexts.new_context())

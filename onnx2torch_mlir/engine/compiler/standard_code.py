@@ -1,15 +1,16 @@
 """Machine code of functions that most programs call, made while the compiler's process waits for its first program.
 
-Texts of functions that go together become an object, one after the other in a thread. What is not there when a program comes is
-not waited for: its text goes with the program's own (written_code.py).
+Texts of functions that go together become an object, one after the other in a thread. Those that are not there when a program
+comes are made when it asks for them (written_code.py), by the same groups: what is ready never shows in a program's code.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 
 from torch_mlir import ir
 
@@ -17,6 +18,7 @@ from onnx2torch_mlir.engine import objects
 from onnx2torch_mlir.engine.compiler import (
     brain_floats,
     code_parts,
+    contexts,
     lower_to_llvm,
     object_code,
     passes,
@@ -27,66 +29,122 @@ from onnx2torch_mlir.engine.compiler.walks import declare, symbol
 MOST_LEVEL = 2
 """Of LLVM's optimization: text says itself what is unrolled, and of level 3 it only takes longer (by a third) to compile."""
 
-_DEFINED = re.compile(r"func\.func private @(\w+)\(%")
+_HEAD = re.compile(r"func\.func private @(\w+)\(([^)]*)\)( -> \S+)?")
+"""Of a function that text defines or declares: its name, its arguments and its result."""
+_ARGUMENT = re.compile(r"%\w+: ")
 
 
-@dataclass(frozen=True)
-class Ready:
-    """The functions of a group of texts, their declarations, and the object that they are in, which may still be under way."""
+class Group:
+    """Functions that are an object together: their names, their declarations, and their machine code, made once by whoever
+    comes first."""
 
-    names: frozenset[str]
-    declared: str
-    code: Future[bytes]
+    def __init__(self, names: frozenset[str], declared: str, make: Callable[[], bytes]) -> None:
+        """A group of which nothing is made yet."""
+        self.names, self.declared = names, declared
+        self._make, self._begun, self._code = make, threading.Lock(), Future[bytes]()
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether LLVM did not take it."""
+        return self._code.done() and self._code.exception() is not None
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the code is there, or never will be."""
+        return self._code.done()
+
+    def make(self) -> None:
+        """Make the code, unless somebody does."""
+        if self._begun.acquire(blocking=False):
+            try:
+                self._code.set_result(self._make())
+            except BaseException as error:
+                self._code.set_exception(error)
+
+    def code(self) -> bytes:
+        """The object, when it is there: somebody has to `make` it."""
+        return self._code.result()
 
 
-_ready: dict[tuple[str, int, str], Ready] = {}
+class _Ahead(threading.Thread):
+    """Makes groups, the first one first, until it is told to stop."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        super().__init__(daemon=True)
+        self._groups, self.stops = groups, False
+
+    def run(self) -> None:
+        for group in self._groups:
+            if self.stops:
+                return
+            group.make()
+
+
+_known: dict[tuple[str, int, str], Group] = {}
 """By text, level of optimization and host."""
+_ahead: list[_Ahead] = []
 
 
-def begin(declared: str, groups: Sequence[Sequence[str]], level: int) -> None:
-    """Let texts become machine code, an object for each of the ``groups``, in their order.
+def know(declared: str, groups: Sequence[Sequence[str]], level: int) -> list[Group]:
+    """Let texts be groups, none of which is made yet; those that are known already are as they were.
 
     ``declared``: what they call besides each other's functions. Texts are in a group only if a program that has one of them
     has all that the others call, and the same of the others' names.
     """
     host, level = objects.host(), min(level, MOST_LEVEL)
-    _, every = read("\n".join([declared, *("\n".join(texts) for texts in groups)]))
-    pool = ThreadPoolExecutor(1)
+    every, found = _declarations("\n".join([declared, *("\n".join(texts) for texts in groups)])), list[Group]()
     for texts in groups:
-        group = "\n".join(texts)
-        names = frozenset(_DEFINED.findall(group))
-        others = "\n".join(line for name, line in every.items() if name not in names)
-        code = pool.submit(_compiled, others, group, frozenset(every), level)
-        made = Ready(names, "\n".join(every[name] for name in sorted(names)), code)
-        _ready.update(((text, level, host), made) for text in texts)
-    pool.shutdown(wait=False)
+        text = "\n".join(texts)
+        names = frozenset(name for name, arguments, _ in _HEAD.findall(text) if "%" in arguments)
+        others = "\n".join(line for name, line in every.items() if name not in names and f"@{name}(" in text)
+        make = functools.partial(_compiled, others, text, frozenset(every), level)
+        made = Group(names, "\n".join(every[name] for name in sorted(names)), make)
+        found.append(_known.setdefault((texts[0], level, host), made))
+        _known.update(((each, level, host), found[-1]) for each in texts)
+    return found
+
+
+def begin(groups: Sequence[Group]) -> None:
+    """Let groups be made, in their order, until a program comes."""
+    _ahead.append(_Ahead(groups))
+    _ahead[-1].start()
+
+
+def _declarations(text: str) -> dict[str, str]:
+    """Declarations of the functions that the text defines or declares, by name. To let MLIR read all texts for that takes as
+    long as to compile some of them."""
+    return {
+        name: f"func.func private @{name}({_ARGUMENT.sub('', arguments)}){result}"
+        for name, arguments, result in _HEAD.findall(text)
+    }
 
 
 def stop() -> None:
-    """Make no more of them: a program is there, and whatever it needs is made for it."""
-    for key, ready in list(_ready.items()):
-        # One that is cancelled already says so again.
-        if ready.code.cancel():
-            del _ready[key]
+    """Make no more of them but what is asked for: a program is there."""
+    while _ahead:
+        _ahead.pop().stops = True
 
 
-def ready(text: str, level: int) -> Ready | None:
-    """What there is of a text, if LLVM took it."""
-    found = _ready.get((text, min(level, MOST_LEVEL), objects.host()))
-    return None if found is None or (found.code.done() and found.code.exception() is not None) else found
+def group_of(text: str, level: int) -> Group | None:
+    """The group that a text is in, if it is in one and LLVM takes it."""
+    found = _known.get((text, min(level, MOST_LEVEL), objects.host()))
+    return None if found is None or found.is_refused else found
 
 
 def read(text: str, known: frozenset[str] = frozenset()) -> tuple[ir.Module, dict[str, str]]:
     """The functions of the text but for those that are ``known``, in a module with a context of its own, which has declarations
     of the others; and the declarations of all, by name."""
-    with ir.Context(), ir.Location.unknown():
+    with contexts.new_context(), ir.Location.unknown():
         module, declarations = ir.Module.parse("module {" + text + "}"), ir.Module.create()
         for view in list(module.body.operations):
             declare(view.operation, declarations)
             if symbol(view.operation) in known:
                 declare(view.operation, module)
                 view.operation.erase()
-        declared = {symbol(view.operation): str(view.operation) for view in declarations.body.operations}
+        names = [symbol(view.operation) for view in declarations.body.operations]
+        # All at once: MLIR looks at the whole module for each operation that is written by itself.
+        lines = str(declarations).splitlines()[1 : 1 + len(names)]
+        declared = dict(zip(names, lines, strict=True))
     return module, declared
 
 
@@ -111,6 +169,7 @@ def compiled(part: code_parts.Part, level: int) -> bytes:
 
 
 def _compiled(declared: str, text: str, elsewhere: frozenset[str], level: int) -> bytes:
-    fragment, _ = read(f"{declared}\n{text}")
+    with contexts.new_context(), ir.Location.unknown():
+        fragment = ir.Module.parse(f"module {{{declared}\n{text}}}")
     (part,) = parts_of(fragment, text, 1, elsewhere)
     return compiled(part, level)

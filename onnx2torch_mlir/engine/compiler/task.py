@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from onnx2torch_mlir.engine.compiler import (
     brain_floats,
     channels_last,
     constant_arguments,
+    contexts,
     contraction_standard,
     contractions,
     derivation,
@@ -101,12 +103,13 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
     with the diagnostics of the pass that failed.
     """
     objects.assume(options.host)
+    _standard(options.level, objects.host())
     times = Times()
     diagnostics = passes.Diagnostics()
     with (
         WrittenCode(options.level) as written,
         loop_order.iterators_remembered(),
-        ir.Context() as context,
+        contexts.new_context() as context,
         ir.Location.unknown(),
     ):
         context.attach_diagnostic_handler(diagnostics)
@@ -161,7 +164,12 @@ def prepare() -> None:
     (written_code.py); then what most call (standard_code.py)."""
     options = Options(inputs=1)
     build(_LITTLE, options)
-    standard_code.begin(contraction_standard.DECLARED, contraction_standard.groups(of_host()), options.level)
+    standard_code.begin(_standard(options.level, objects.host()))
+
+
+@functools.cache
+def _standard(level: int, host: str) -> list[standard_code.Group]:
+    return standard_code.know(contraction_standard.DECLARED, contraction_standard.groups(of_host()), level)
 
 
 _LITTLE = b"""

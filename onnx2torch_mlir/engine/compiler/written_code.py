@@ -50,7 +50,7 @@ class WrittenCode:
         self._workers = max(threads - 1, 1)
         self._pool = ThreadPoolExecutor(self._workers)
         self._fragments: list[_Fragment] = []
-        self._standard: list[standard_code.Ready] = []
+        self._standard: list[standard_code.Group] = []
         self._is_alone = threads == 1
         standard_code.stop()
 
@@ -63,12 +63,12 @@ class WrittenCode:
     @property
     def names(self) -> set[str]:
         """The functions of which there is machine code beside the module's."""
-        of_standard = {name for ready in self._standard for name in ready.names}
+        of_standard = {name for group in self._standard for name in group.names}
         return {name for fragment in self._fragments for name in fragment.names} | of_standard
 
     def objects(self) -> list[bytes]:
         """The machine code, as objects."""
-        found = [ready.code.result() for ready in self._standard]
+        found = [group.code() for group in self._standard]
         for fragment in self._fragments:
             if isinstance(fragment.objects, Future):
                 codes = [code.result() for code in fragment.objects.result()]
@@ -83,19 +83,21 @@ class WrittenCode:
     def add(self, module: ir.Module, *texts: str) -> None:
         """Let the module have the functions of the ``texts``, but for those that it has: they may declare what they call.
 
-        What is ready of a text (standard_code.py) is not made again.
+        A text that most programs have is made with those of its group, if they are not made yet (standard_code.py).
         """
         if self._is_alone:
             append(module, "\n".join(texts))
             return
         own, declared = list[str](), list[str]()
         for text in texts:
-            ready = standard_code.ready(text, self.level)
-            if ready is None:
+            group = standard_code.group_of(text, self.level)
+            if group is None:
                 own.append(text)
-            elif ready not in self._standard:
-                declared.append(ready.declared)
-                self._standard.append(ready)
+            elif group not in self._standard:
+                declared.append(group.declared)
+                self._standard.append(group)
+                if not group.is_made:
+                    self._pool.submit(group.make)
         append(module, "\n".join(declared))
         text = "\n".join([*own, *declared])
         known = frozenset(name for name in symbols(module) if name.startswith("o2m_") and name in text)
