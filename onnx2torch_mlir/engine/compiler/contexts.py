@@ -1,5 +1,8 @@
-"""Contexts of MLIR that have only what the compiler builds operations of: a dialect takes time whenever one is made, and more
-whenever patterns are gathered from all that it has."""
+"""Contexts of MLIR that have only the dialects of which the compiler builds operations.
+
+All of those that the wheel registers take 6 ms, of which a small program's compilation needs several; and canonicalization
+gathers the patterns of all that a context has.
+"""
 
 from __future__ import annotations
 
@@ -9,5 +12,5 @@ _BUILT = ("affine", "arith", "bufferization", "func", "linalg", "llvm", "math", 
 
 
 def new_context() -> ir.Context:
-    """A context, in which others of the dialects that there are come with text and passes that have them."""
+    """A fresh one; other dialects are loaded when text has them, or passes depend on them."""
     return ir.Context(load_on_create_dialects=_BUILT)
