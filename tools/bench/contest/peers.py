@@ -1,8 +1,8 @@
 """The sides: what each makes of a model before its first call, and the call. They live in worker processes (worker.py).
 
 A peer is a function ``prepare(job) -> call`` where ``call()`` gives the outputs as arrays, in the order of the model's; it may
-add figures to ``job.info``: ``convert_s``, ``compile_s``, ``load_s``. `PEERS` names them; a file given with ``--plugin`` adds
-to it by a mapping ``PEERS`` of its own (and to the workloads by a sequence ``WORKLOADS``).
+add figures to ``job.info``: ``import_s``, ``convert_s``, ``compile_s``, ``load_s``. `PEERS` names them; a file given with
+``--plugin`` adds to it by a mapping ``PEERS`` of its own (and to the workloads by a sequence ``WORKLOADS``).
 """
 
 from __future__ import annotations
