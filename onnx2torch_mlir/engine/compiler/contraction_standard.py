@@ -28,7 +28,10 @@ DECLARED = "\n".join([threads.SIGNATURES, call_memory.SIGNATURES, contraction_pa
 
 
 def groups(unit: VectorUnit) -> list[list[str]]:
-    """Of products with weights of one row and of many, of products that are packed, of convolutions, and of attention."""
+    """Of products with weights of one row and of many, of products that are packed, of convolutions, and of attention.
+
+    The last are those that fewer programs have; tiles are alone, for they take longest.
+    """
     one, many, fewer = (tuple(TileSize(level, rows, 2) for level in (1, 2)) for rows in (1, unit.rows, unit.rows - 2))
 
     def tile(size: TileSize) -> str:
@@ -40,23 +43,27 @@ def groups(unit: VectorUnit) -> list[list[str]]:
     return [
         [contraction_panels.panel(unit, 1)],
         [contraction_panels.panels(unit, 1)],
-        [tile(one[0]), row_tables.rows(0), row_tables.rows(1)],
+        [row_tables.rows(0), row_tables.rows(1)],
+        [tile(one[0])],
         [tile_loops.row(unit, 1, one[0])],
         [plain_tail_text.FUNCTION],
         [kind(0, 1)],
         [kind(1, 1)],
         [tile(many[0])],
-        [tile_loops.tile_loop(unit, 1, {one[0], many[0]})],
         [column_packing.functions_for(unit, 1)],
-        [tile(one[1]), tile(many[1]), row_tables.rows(2)],
+        [row_tables.rows(2)],
         [contraction_panels.panel(unit, 2)],
         [contraction_panels.panels(unit, 2)],
-        [tile_loops.row(unit, 2, one[1])],
         [kind(2, 2)],
         [contraction_rows.function(RowsKind(1, 1, 1))],
         [column_packing.functions_for_batches(1, 1)],
         [winograd_code.functions(unit)],
         [kind(2, 1)],
+        [tile(fewer[0])],
         [kind(1, 1, unpacked=1)],
-        [tile(fewer[0]), tile(fewer[1])],
+        [tile_loops.tile_loop(unit, 1, {one[0], many[0]})],
+        [tile(one[1])],
+        [tile(many[1])],
+        [tile_loops.row(unit, 2, one[1])],
+        [tile(fewer[1])],
     ]
