@@ -29,8 +29,6 @@ from onnx2torch_mlir.lowering.weights import named, weights_of
 
 _SYMBOLIC = (torch.SymInt, torch.SymBool, torch.SymFloat, int, bool, float)
 _IGNORED = ("aten._assert_tensor_metadata", "aten.sym_constrain_range")
-_DIALECTS = ("arith", "cf", "complex", "func", "linalg", "math", "scf", "tensor")
-"""Of which rules build operations: all that there are take 6 ms to load."""
 _NAMES: dict[Any, str] = {}
 
 
@@ -78,7 +76,7 @@ def lower(
     placeholders = _placeholders(exported)
     inputs, weights = placeholders
     constant = constant_results(list(exported.graph.nodes), weights) if fold_weights else ConstantResults()
-    with ir.Context(load_on_create_dialects=_DIALECTS) as mlir, ir.Location.unknown():
+    with ir.Context() as mlir, ir.Location.unknown():
         mlir.enable_multithreading(False)
         symbols = input_symbols([spec_of(n.meta["val"]) for n in inputs])
         ctx = Context(symbols, _lower_subgraph)

@@ -13,4 +13,8 @@ _BUILT = ("affine", "arith", "bufferization", "func", "linalg", "llvm", "math", 
 
 def new_context() -> ir.Context:
     """A fresh one; other dialects are loaded when text has them, or passes depend on them."""
-    return ir.Context(load_on_create_dialects=_BUILT)
+    context = ir.Context(load_on_create_dialects=[])
+    for name in _BUILT:
+        # Unlike `Context.dialects`, this does not import what Python has of it (70 ms for linalg).
+        context.get_dialect_descriptor(name)
+    return context
