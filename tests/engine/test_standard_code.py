@@ -113,9 +113,10 @@ def test_declarations_are_those_that_mlir_reads():
 
 
 def test_a_program_stops_what_it_does_not_ask_for(asked, monkeypatch):
-    real, goes_on, begun = standard_code._compiled, threading.Event(), threading.Event()
+    real, goes_on, begun, calls = standard_code._compiled, threading.Event(), threading.Event(), list[str]()
 
     def held_up(*given):
+        calls.append(given[1])
         begun.set()
         goes_on.wait()
         return real(*given)
@@ -129,8 +130,11 @@ def test_a_program_stops_what_it_does_not_ask_for(asked, monkeypatch):
     made = {name for group in groups if group.is_made for name in group.names}
     assert asked[1] == made < {name for group in groups for name in group.names}
     # Those that it made are there for the next one.
-    monkeypatch.setattr(standard_code, "_compiled", None)
+    before = list(calls)
     check(MODELS["few rows"])
+    assert calls == before
+    # Nobody waits for what is not going to be.
+    check(MODELS["pixels"])
 
 
 def test_a_program_does_without_what_llvm_does_not_take(asked, monkeypatch):

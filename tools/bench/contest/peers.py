@@ -7,7 +7,6 @@ add figures to ``job.info``: ``import_s``, ``convert_s``, ``compile_s``, ``load_
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import subprocess
 import sys
