@@ -46,9 +46,14 @@ def pointable(array: Array) -> Array:
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned):
         array = np.array(array, order="C", copy=True, ndmin=array.ndim)
-    if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
+    if array.dtype == np.bool_ and not holds_flags(array):
         array = array.view(np.uint8) != 0
     return array
+
+
+def holds_flags(array: Array) -> bool:
+    """Whether all bytes of dense bools are 0 or 1; views of other bytes as bools may have any."""
+    return bool(np.maximum.reduce(array.view(np.uint8), axis=None, initial=0) <= 1)
 
 
 def address_of(array: Array) -> int:

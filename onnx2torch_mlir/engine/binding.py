@@ -11,7 +11,7 @@ import sympy
 from onnx2torch_mlir.core.narrow import NARROW, unpacked
 from onnx2torch_mlir.core.signature import Dim, TensorSpec
 from onnx2torch_mlir.diagnostics import refuse
-from onnx2torch_mlir.engine.arrays import Array, address_of_buffer, arguments, array_dtype, buffer_of, pointable
+from onnx2torch_mlir.engine.arrays import Array, address_of_buffer, arguments, array_dtype, buffer_of, holds_flags, pointable
 from onnx2torch_mlir.lowering.lowered import Lowered
 
 _REMEMBERED = 256
@@ -23,6 +23,7 @@ class _Expected:
     def __init__(self, spec: TensorSpec) -> None:
         self.spec, self.dtype, self.rank = spec, array_dtype(spec), len(spec.shape)
         self.is_plain = not spec.element and self.dtype != np.bool_
+        """Whether any bytes are numbers of this type, as those of bools and of packed types are not."""
 
 
 class InputBinder:
@@ -35,7 +36,8 @@ class InputBinder:
         self._accepted: dict[tuple[tuple[int, ...], ...], None] = {}
         self._usual: tuple[tuple[str, np.dtype[Any], int], ...] = ()
         """The name of each input, its type, and which bits of an address are 0; empty where Python knows no buffers of some."""
-        if all(one.is_plain and one.dtype.isbuiltin == 1 for one in self._expected):
+        self._flags = [place for place, one in enumerate(self._expected) if one.dtype == np.bool_]
+        if all(not one.spec.element and one.dtype.isbuiltin == 1 for one in self._expected):
             dtypes = [one.dtype for one in self._expected]
             self._usual = tuple((name, dtype, dtype.alignment - 1) for name, dtype in zip(self._names, dtypes, strict=True))
 
@@ -63,7 +65,7 @@ class InputBinder:
                     words.append(address)
                     words += shape
                 else:
-                    if tuple(shapes) in self._accepted:
+                    if tuple(shapes) in self._accepted and all(holds_flags(bound[place]) for place in self._flags):
                         return bound, words
             except (KeyError, TypeError, ValueError, BufferError):
                 pass

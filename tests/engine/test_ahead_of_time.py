@@ -177,6 +177,13 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path):
     flags = np.array([0, 1, 2], np.uint8)
     arrays = [np.ones((3, 6), "f"), np.ones((3, 2), "f"), flags.view(bool), np.array(1)]
     assert text_of(lambda: model.run(arrays)) == start + "byte 2 of input a2 is neither 0 nor 1"
+    many = np.ones(1001, np.uint8)
+    for place in (0, 255, 256, 767, 768, 999):
+        many[1 + place] = 255
+        odd = [*arrays[:2], many[1:].view(bool), arrays[3]]
+        assert text_of(lambda odd=odd: model.run(odd)) == start + f"byte {place} of input a2 is neither 0 nor 1"
+        many[1 + place] = 0
+    np.testing.assert_array_equal(model.run([*arrays[:2], many[1:].view(bool), arrays[3]])[0], np.ones((3, 2)))
     start = f"{interface.REQUIREMENT}: "
     assert text_of(lambda: given(twice=5)) == start + "dim 1 of input a0 has to be 2*batch"
     assert text_of(lambda: given(flags=[True] * 4)) == start + "batch time must not be 4"

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import torch
 
+from onnx2torch_mlir import engine
 from tests.engine import programs
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -116,6 +117,15 @@ def test_bool():
     y = np.array([2, 1, 0, 0], np.uint8).view(np.bool_)  # True is any byte but zero
     result = programs.run_pointwise("%r = arith.andi %x0, %x1 : i1", [torch.bool] * 2, torch.bool, [x, y])
     assert result.tolist() == [True, False, False, False]
+
+
+def test_bools_of_any_bytes_in_later_calls():
+    both = [(torch.bool, (programs.N,))]
+    compiled = engine.compile(programs.lowered("return %a0 : tensor<?xi1>", both, both))
+    plain, odd = np.array([True, False, True]), np.array([1, 0, 255], np.uint8).view(np.bool_)
+    for given in (plain, plain, odd, plain, odd[::-1], plain[:0]):
+        result = compiled.run({"a0": given})[0]
+        assert np.array_equal(result.view(np.uint8), (given.view(np.uint8) != 0).view(np.uint8))
 
 
 def test_float_integer_conversions():

@@ -43,6 +43,10 @@ class Value:
         """The remainder of an unsigned division."""
         return self._binary("llvm.urem", other)
 
+    def divided(self, other: Operand) -> Value:
+        """The whole number of an unsigned division."""
+        return self._binary("llvm.udiv", other)
+
     def equals(self, other: Operand) -> Value:
         """Whether both are the same; 0 stands for the null pointer too."""
         return self._compare("eq", other)
@@ -69,6 +73,12 @@ class Value:
     def load(self, offset: Operand = 0, type_: str = "i64") -> Value:
         """What lies so many bytes behind the pointer."""
         return self.function.emit(f"llvm.load {self.at(offset).name} : {POINTER} -> {type_}", type_)
+
+    def largest_byte(self, count: int) -> Value:
+        """The largest of so many unsigned bytes behind the pointer, by vectors."""
+        kind = f"vector<{count}xi8>"
+        bytes_ = self.function.emit(f"llvm.load {self.name} {{alignment = 1 : i64}} : {POINTER} -> {kind}", kind)
+        return self.function.emit(f'"llvm.intr.vector.reduce.umax"({bytes_.name}) : ({kind}) -> i8', "i8")
 
     def store(self, value: Value, offset: Operand = 0) -> None:
         """Write ``value`` so many bytes behind the pointer."""

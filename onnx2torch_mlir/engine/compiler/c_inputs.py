@@ -17,6 +17,9 @@ _NAME_BYTES = 24
 
 _LARGEST = 1 << 46
 
+_FLAGS = 256
+"""Bools that are looked at together."""
+
 
 class Inputs:
     """The checks of a model's inputs: a table of what they have to be, and the function that compares one with its row."""
@@ -107,6 +110,17 @@ def _define(fragment: Fragment) -> None:
             with f.when(data.as_number().modulo(alignment).differs(0)):
                 text = "the data of input %s begin at an address that is no multiple of %lld"
                 fail(f, error, c.BAD_ARGUMENT, text, name, alignment)
-            with f.when(is_bool.differs(0)), f.loop(count) as place, f.when(data.at(place).load(0, "i8").above(1)):
-                fail(f, error, c.BAD_ARGUMENT, "byte %lld of input %s is neither 0 nor 1", place, name)
+            with f.when(is_bool.differs(0)):
+                blocks = count.divided(_FLAGS)
+                with f.loop(blocks) as block, f.when(data.at(block * _FLAGS).largest_byte(_FLAGS).above(1)):
+                    _check_flags(f, data, block * _FLAGS, f.number(_FLAGS), name, error)
+                _check_flags(f, data, blocks * _FLAGS, count.modulo(_FLAGS), name, error)
         f.give(f.number(0, "i32"))
+
+
+def _check_flags(f: Function, data: Value, first: Value, count: Value, name: Value, error: Value) -> None:
+    """Let ``f`` end with an error if one of so many bytes from ``first`` on is neither 0 nor 1."""
+    with f.loop(count) as number:
+        place = first + number
+        with f.when(data.at(place).load(0, "i8").above(1)):
+            fail(f, error, c.BAD_ARGUMENT, "byte %lld of input %s is neither 0 nor 1", place, name)
