@@ -78,7 +78,11 @@ class _Tile(Tile):
     def _initial(self) -> list[str]:
         return ["%zero"] * len(self.cells)
 
-    def _dense(self, rows: list[str], sums: list[str], b: str) -> tuple[list[str], str]:
+    def _dense(self, first: str, sums: list[str], b: str) -> tuple[list[str], str]:
+        rows = [f"%run{row}" for row in range(self.rows)]
+        for row, name in enumerate(rows):
+            self.emit(f"{name} = llvm.getelementptr %a{row}[{first}] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
+
         def step(tag: str, place: str, before: Sequence[str], masked: bool) -> list[str]:
             return self._along(tag, place, rows, before, b, masked=masked)
 
