@@ -222,37 +222,35 @@ class Tile:
                 f"%steps_later = arith.constant {tile_asks.AHEAD_OF_FIRST} : i64",
                 f"%later = arith.muli %steps_later, {'%apart' if self.packs else '%by_step'} : i64",
             )
-        start, rows = first, [f"%a{row}" for row in range(self.rows)]
+        start = first
         if not self.packs:
-            sums, start = self._steps("u", first, "%whole", "%by", _UNROLLED, rows, sums, "%origin"), "%whole"
+            sums, start = self._steps("u", first, "%whole", "%by", _UNROLLED, sums), "%whole"
         # In more than a step LLVM keeps loads and stores in their order, and too much in registers.
-        sums = self._steps("v", start, "%end", "%one", 1, rows, sums, "%origin")
+        sums = self._steps("v", start, "%end", "%one", 1, sums)
         self.emit(
             f"%passed = arith.muli {count}, {self.by_step} : i64",
             bytes_behind("%after", b, "%passed"),
         )
         return sums, "%after"
 
-    def _steps(
-        self, tag: str, low: str, high: str, step: str, unrolled: int, rows: list[str], sums: list[str], b: str
-    ) -> list[str]:
+    def _steps(self, tag: str, low: str, high: str, step: str, unrolled: int, sums: list[str]) -> list[str]:
         kinds = ", ".join([self.vector] * len(sums))
         held = [f"%{tag}h{i}" for i in range(len(sums))]
         given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
         self.emit(
             f"%{tag}r:{len(sums)} = scf.for %{tag}k = {low} to {high} step {step} iter_args({given}) -> ({kinds}) : i64 {{",
             f"%{tag}far = arith.muli %{tag}k, {self.by_step} : i64",
-            bytes_behind(f"%{tag}0at", b, f"%{tag}far"),
+            bytes_behind(f"%{tag}0at", "%origin", f"%{tag}far"),
         )
         if self.packs:
             self.emit(f"%{tag}there = arith.muli %{tag}k, %apart : i64", bytes_behind(f"%{tag}0from", "%from", f"%{tag}there"))
-        for number, row in enumerate(rows):
-            self.emit(f"%{tag}a{number} = llvm.getelementptr {row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
+        for row in range(self.rows):
+            self.emit(f"%{tag}a{row} = llvm.getelementptr %a{row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
         if unrolled > 1 and self.rows > 1:
             part = unrolled * self.unit.columns // self.askers
             asks = [] if self.is_general else tile_asks.next_panel(tag, part)
             if self.unit.fetches_ahead:
-                asks += tile_asks.next_rows(tag, unrolled, self.rows, rows[0], level=len(self.halves))
+                asks += tile_asks.next_rows(tag, unrolled, self.rows, "%a0", level=len(self.halves))
             self.emit(*asks)
         for turn in range(unrolled):
             held = self._step(f"{tag}{turn}", tag, turn, held)
