@@ -267,7 +267,7 @@ def test_pixels_of_all_axes_are_one_loop(dynamic):
     "shape, filters, kernel, stride, moved",
     [
         ((2, 3, 9, 130), 96, (3, 3), 1, 0),
-        ((2, 3, 9, 129), 257, (3, 3), 1, 2),  # lines of 127
+        ((2, 3, 9, 129), 400, (3, 3), 1, 2),  # lines of 127
         ((2, 11, 9, 130), 98, (3, 3), 1, 2),  # sums of 99 products
         ((1, 2, 700), 60, (5,), 5, 0),
         ((1, 2, 700), 59, (5,), 5, 2),
@@ -297,12 +297,15 @@ def test_long_lines_of_groups_move():
     [
         ((2, 3, 9, 34), 32, (3, 3), 1, 1, True),
         ((2, 16, 9, 34), 17, (3, 3), 1, 1, True),
-        ((2, 32, 9, 34), 25, (3, 3), 1, 1, False),  # more channels times filters than 768
+        ((2, 41, 9, 34), 25, (3, 3), 1, 1, False),  # more channels times filters than 1024
+        ((2, 32, 9, 34), 32, (3, 3), 1, 1, False),  # many of both
         ((2, 16, 9, 34), 32, (3, 3), 1, 1, True),
-        ((2, 16, 9, 28), 32, (3, 3), 1, 1, False),  # filters fill vectors, lines of 26 do not
+        ((2, 16, 9, 28), 32, (3, 3), 1, 1, of_host().lanes < 8),  # filters fill vectors, lines of 26 do not
+        ((2, 8, 9, 28), 32, (3, 3), 1, 1, True),  # channels that are very few
         ((2, 34, 9, 34), 34, (3, 3), 1, 17, True),
         ((1, 5, 9, 23), 5, (3, 3), 2, 5, True),
-        ((1, 10, 9, 65), 10, (3, 3), 2, 5, False),  # two filters, with a stride
+        ((1, 10, 9, 65), 10, (3, 3), 2, 5, True),
+        ((1, 17, 9, 65), 16, (3, 3), 2, 1, False),  # more than 256, with a stride
         ((1, 5, 9, 41), 5, (3, 3), 3, 5, False),
         ((2, 3, 9, 19), 4, (3, 3), 1, 1, of_host().lanes < 16),  # lines of 17
         ((2, 3, 9, 34), 4, (1, 3), 1, 1, False),  # windows of one line
@@ -318,6 +321,16 @@ def test_few_channels_and_filters_stay_where_they_are(shape, filters, kernel, st
     alone = net.add("Relu", net.conv("x", filters, kernel, strides=[stride] * len(kernel), groups=groups))
     assert (moves(net, alone) == 0) == stays
     agrees(net, alone, rtol=1e-4)
+
+
+@pytest.mark.parametrize("filters, stays", [((8, 16, 5), True), ((8, 16, 80), False)], ids=str)
+def test_convolutions_of_few_channels_that_reach_each_other_stay_too(filters, stays):
+    """All of them, through what is between them, unless one is better off with its channels last."""
+    net, out = Net(13, (1, 3, 18, 66)), "x"
+    for number in filters:
+        out = net.add("Relu", net.conv(out, number, pads=[1] * 4))
+    assert (moves(net, out) == 0) == stays
+    agrees(net, out, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

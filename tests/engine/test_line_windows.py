@@ -7,6 +7,7 @@ from onnx import TensorProto, helper
 
 from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine.compiler.task import build
+from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.options import of_environment
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
@@ -102,6 +103,45 @@ def test_a_number_of_each_image_follows_too():
     program = convert(read(model))
     found, wanted = program.compile().run([x, s])[0], program.eager().run([x, s])[0]
     np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
+
+
+TAILS = {
+    "an image": ("Add", (2, 0, 7, 34)),  # 0: as many as there are filters
+    "a number of each filter": ("Mul", (0, 1, 1)),
+    "a line": ("Add", (34,)),
+    "none": (),
+}
+
+
+@pytest.mark.parametrize("filters", [2, 3, 4, 6, 9])
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("after", [(), ("Gelu", "Tanh")], ids=["short", "long"])
+def test_filters_that_read_the_same_are_done_together(filters, tail, after, monkeypatch):
+    """So many as registers have room for, and those that are left: what follows is each one's own."""
+    monkeypatch.delenv("ONNX2MLIR_DISABLE", raising=False)
+    net = Net(filters, (2, 3, 9, 36))
+    out, others = net.conv("x", filters), []
+    if TAILS[tail]:
+        op, shape = TAILS[tail]
+        shape = tuple(size or filters for size in shape)
+        net.inputs.append(helper.make_tensor_value_info("s", TensorProto.FLOAT, shape))
+        out, others = net.add(op, out, "s"), [net.rng.standard_normal(shape).astype(np.float32)]
+    for op in after:
+        out = net.add(op, out)
+    most = of_host().registers // 8
+    assert (b"o2m_window_1" in code_of(net, out)) == (filters > most and filters % most != 0)
+    x = net.rng.standard_normal((2, 3, 9, 36)).astype(np.float32)
+    program = convert(read(net.model(out)))
+    found, wanted = program.compile().run([x, *others])[0], program.eager().run([x, *others])[0]
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("threads", ["2", "5"])
+def test_a_single_image_of_few_filters_is_shared_among_threads(threads, monkeypatch):
+    """Tiles of lines are, of which there are more than filters."""
+    monkeypatch.setenv("ONNX2MLIR_THREADS", threads)
+    net = Net(9, (1, 4, 131, 200))
+    agrees(net, net.add("Relu", net.conv("x", 3, pads=[1] * 4)))
 
 
 def test_weights_that_are_inputs_are_products():

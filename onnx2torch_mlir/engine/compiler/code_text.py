@@ -33,6 +33,11 @@ def bytes_behind(target: str, base: str, offset: str) -> str:
     return f"{target} = llvm.getelementptr {base}[{offset}] : (!llvm.ptr, i64) -> !llvm.ptr, i8"
 
 
+def moved(name: str, base: str, count: str, step: str) -> list[str]:
+    """``%name``: a pointer so many steps, of so many bytes, behind another."""
+    return [f"%{name}_far = arith.muli {count}, {step} : i64", bytes_behind(f"%{name}", base, f"%{name}_far")]
+
+
 def product(name: str, factors: Sequence[str]) -> str:
     """``%name``, the product of values of type i64; ``%one`` has to be there."""
     lines, found = [], "%one"

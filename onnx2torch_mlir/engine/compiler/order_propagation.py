@@ -45,8 +45,8 @@ RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 Orders = dict[ir.Value, Order]
 
-_STAYS = (has_single_pixels, has_long_lines, has_few_taps, is_along_lines)
-"""What a convolution that reaches no other one stays as it lies for."""
+_STAYS_ALONE = (has_single_pixels, has_long_lines, has_few_taps)
+"""What a convolution stays as it lies for if it reaches no other one; `is_along_lines` too if it reaches its like alone."""
 
 
 def orders_around_convolutions(operations: Sequence[ir.Operation]) -> Orders:
@@ -54,7 +54,8 @@ def orders_around_convolutions(operations: Sequence[ir.Operation]) -> Orders:
 
     Not so around a convolution that reaches no other one, if its windows are of one pixel, or its lines long and its sums
     short: as a product of its weight and the pixels it costs less than the moves would; nor if its filters are few, or the
-    taps of a filter that has a line for itself.
+    taps of a filter that has a line for itself. Where few filters are all that convolutions have that reach each other, all of
+    them stay.
     """
     around = _Neighbourhood()
     found: Orders = {}
@@ -63,7 +64,8 @@ def orders_around_convolutions(operations: Sequence[ir.Operation]) -> Orders:
     for operation in operations:
         wanted = convolution(operation) if is_sum_of_products(operation) else None
         if wanted is not None:
-            number = met.new(lonely=any(stays(operation) for stays in _STAYS))
+            along_lines = is_along_lines(operation)
+            number = met.new(stays=along_lines or any(stays(operation) for stays in _STAYS_ALONE), along_lines=along_lines)
             waiting.append((operation.results[0], wanted.result_order, number))
             waiting.append((operation.operands[wanted.input], wanted.input_order, number))
     if met.is_one_alone():
@@ -83,7 +85,7 @@ def orders_around_convolutions(operations: Sequence[ir.Operation]) -> Orders:
                 met.join(number, owners[other])
             else:
                 waiting.append((other, induced, number))
-    return {value: order for value, order in found.items() if not met.is_lonely(owners[value])}
+    return {value: order for value, order in found.items() if not met.stay(owners[value])}
 
 
 class _Components:
@@ -91,12 +93,14 @@ class _Components:
 
     def __init__(self) -> None:
         self._above: list[int] = []
-        self._lonely: list[bool] = []
+        self._stays: list[bool] = []
+        self._along_lines: list[bool] = []
 
-    def new(self, *, lonely: bool) -> int:
-        """A group of one; ``lonely`` if it may stay alone."""
+    def new(self, *, stays: bool, along_lines: bool) -> int:
+        """A group of one, which ``stays`` as it is if it remains alone, or ``along_lines`` if such ones join it."""
         self._above.append(len(self._above))
-        self._lonely.append(lonely)
+        self._stays.append(stays)
+        self._along_lines.append(along_lines)
         return len(self._above) - 1
 
     def _root(self, number: int) -> int:
@@ -109,15 +113,16 @@ class _Components:
         one, other = self._root(one), self._root(other)
         if one != other:
             self._above[other] = one
-            self._lonely[one] = False
+            self._along_lines[one] &= self._along_lines[other]
+            self._stays[one] = self._along_lines[one]
 
     def is_one_alone(self) -> bool:
         """Whether there is but one, which may be left as it is and has no other to reach."""
-        return self._lonely == [True]
+        return self._stays == [True]
 
-    def is_lonely(self, number: int) -> bool:
-        """Whether the group is one that was let alone, and no other joined it."""
-        return self._lonely[self._root(number)]
+    def stay(self, number: int) -> bool:
+        """Whether the group is left as it is."""
+        return self._stays[self._root(number)]
 
 
 def may_be_reordered(value: ir.Value) -> bool:

@@ -55,6 +55,8 @@ class Found:
     scalars: list[ir.Value]
     along_lines: bool
     """Whether places of a line stand for channels: a tap has one weight for all."""
+    alike: int | None = None
+    """The loop over filters that read the same, if there is one: the last of the outer ones."""
 
     def length(self, dim: int) -> tuple[int, int]:
         """An operand and its axis whose size is the number of turns of loop ``dim``."""
@@ -158,7 +160,10 @@ def _along_lines(found: Found) -> Found | None:
     pairs = math.prod(found.lengths[dim] or most + 1 for dim in (*alone, *filters))
     if len(shared) != 1 or pairs > most or found.body.type_of(found.body.running) != "f32":
         return None
-    return dataclasses.replace(found, taps=[*(dim for dim in found.taps if dim != shared[0]), shared[0]])
+    taps = [*(dim for dim in found.taps if dim != shared[0]), shared[0]]
+    alike = max(filters, key=lambda dim: found.lengths[dim] or 0, default=None)
+    outer = [*(dim for dim in found.outer if dim != alike), *([alike] if alike is not None else [])]
+    return dataclasses.replace(found, outer=outer, taps=taps, alike=alike)
 
 
 def _body(generic: ir.Operation) -> tuple[Body, list[ir.Value]] | None:

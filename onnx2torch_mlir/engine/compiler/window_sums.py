@@ -16,16 +16,18 @@ _PRODUCTS = ("arith.mulf", "arith.muli", "complex.mul")
 _SUMS = ("arith.addf", "arith.addi", "complex.add")
 _LONG = 128
 """Places of a line from which on its columns are nearly all whole vectors."""
-_MOST_PAIRS, _FEW_PAIRS = 768, 256
-"""Of a channel and a filter that reads it, for one tap, where each filter walks along all lines by itself: with more, what
-registers hold of an input is better used by a tile of several filters. With more than few that is so where these fill vectors
-and lines do not."""
+_MOST_PAIRS, _STRIDED_PAIRS = 1024, 256
+"""Of a channel and a filter that reads it, for one tap, where windows walk along lines: with more, what is read is better
+packed for tiles of more filters. With a stride each vector that is read is picked from two."""
+_FEW_CHANNELS, _ENOUGH = 8, 32
+"""The second: channels, if there are as many filters, from which on contractions are at their best (winograd.py)."""
 _FEW_TAPS, _MANY_TAPS = 8, 64
 """Of a window along a line, each of which reads it again; the second for so few channels that they fill half a vector."""
 MOST_APART = 2
-"""Of neighbouring results: what they read then is picked from two vectors. That pays for a single filter alone."""
-_FULL, _NEARLY_FULL = 0.6, 0.9
-"""What part of the vectors along a line is to be used, and where it is worth as much as vectors of filters."""
+"""Of neighbouring results: what they read then is picked from two vectors."""
+_FULL, _AS_FULL = 0.6, 0.85
+"""What part of the vectors along a line is to be used at least, and how much of that part which filters would use: not for few
+channels, whose sums are too short for contractions."""
 _STRIDED = 6
 """To pack a number of a strided line takes as long as to turn so many results."""
 
@@ -135,7 +137,7 @@ def has_long_lines(generic: ir.Operation) -> bool:
 
 def most_pairs(step: int | None) -> int:
     """Of how many channels and filters that read them a window along lines pays, whose places are so far apart."""
-    return _MOST_PAIRS if step == 1 else 1
+    return _MOST_PAIRS if step == 1 else _STRIDED_PAIRS
 
 
 def is_along_lines(generic: ir.Operation) -> bool:
@@ -158,13 +160,14 @@ def is_along_lines(generic: ir.Operation) -> bool:
     windows, outside = _windows(maps[wanted.input]), frozenset().union(*loops_of(maps[2]))
     inputs = frozenset().union(*loops_of(maps[wanted.input]))
     of_weight = list(zip(weight.shape, loops_of(maps[1 - wanted.input]), strict=True))
-    pairs = math.prod(size for size, here in of_weight if not here & (inputs & outside | frozenset().union(*windows)))
+    channels = math.prod(size for size, here in of_weight if not here & (outside | frozenset().union(*windows)))
+    filters = math.prod(size for size, here in of_weight if here & outside - inputs)
     lines = [size for size, here in of_weight if len(windows) > 1 and here & windows[-2]]
     shared = max(lines, default=1) > 1 and type_.shape[-2] != 1
-    filters = math.prod(size for size, here in of_weight if here & outside - inputs)
-    pays = pairs <= _FEW_PAIRS or filled >= _NEARLY_FULL or filters % lanes != 0
-    few = all(size > 0 for size in weight.shape) and pairs <= most_pairs(step) and pays
-    return wanted.input == 0 and shared and few
+    few = all(size > 0 for size in weight.shape) and channels * filters <= most_pairs(step)
+    as_full = channels <= _FEW_CHANNELS or filled >= _AS_FULL * filters / (lanes * -(-filters // lanes))
+    pays = min(channels, filters) < _ENOUGH and as_full
+    return wanted.input == 0 and shared and few and pays
 
 
 def has_few_taps(generic: ir.Operation) -> bool:

@@ -6,14 +6,17 @@ read once and given to all windows of the tile that it is in.
 
 Channels may come in small groups, of which each result takes all elements: an element's vector then is spread within the groups
 once for each of these, and meets the weights of that one.
+
+Several filters may read the same: then an element is given to the windows of each of them.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnx2torch_mlir.engine.compiler.code_text import masked_load
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, masked_load
 from onnx2torch_mlir.engine.compiler.window_code import Code
 
 _MOST_STEPS = 32
@@ -48,7 +51,8 @@ class Taps:
     """Loops over taps: ``loops`` of them, the innermost along ``line`` if it is known; results of ``lanes`` channels.
 
     ``bytes`` of an element of the input and of the weight. Of ``group`` channels each result takes all. With ``single``, a tap
-    has one weight for all lanes, whose elements are ``apart`` (1 or 2).
+    has one weight for all lanes, whose elements are ``apart`` (1 or 2). Of ``filters`` that read the same, the weights of each
+    are ``%filterN_w`` bytes behind those of the first (of which nothing is known here but that).
     """
 
     body: Body
@@ -59,6 +63,7 @@ class Taps:
     group: int = 1
     single: bool = False
     apart: int = 1
+    filters: int = 1
 
     @property
     def _weight_bytes(self) -> int:
@@ -87,7 +92,8 @@ class Taps:
     def text(
         self, tag: str, mask: str | None, w: str, running: Sequence[str], xs: Sequence[str]
     ) -> tuple[list[str], list[str]]:
-        """The taps of all places, whose first elements are at ``xs``, with the weights at ``w``, and the values after them."""
+        """The taps of all places, whose first elements are at ``xs``, with the weights at ``w``, and the values after them:
+        those of the first filter at all places, and so on."""
         lines, ends, _ = self._loop(0, tag, mask, "%none", w, running, xs)
         return lines, ends
 
@@ -157,11 +163,11 @@ class Taps:
         place: str,
         mask: str | None,
         windows: Sequence[tuple[int, int]],
-        weights: list[list[str]],
+        weights: list[list[list[str]]],
         ends: list[str],
     ) -> list[str]:
         """What the element at ``place`` does to the running values, ``ends``, of ``windows``: places and their taps there."""
-        body = self.body
+        body, places = self.body, len(ends) // self.filters
         lines = self._elements(f"%{name}", place, mask)
         for member in range(self.group):
             element = f"%{name}"
@@ -170,10 +176,11 @@ class Taps:
                 order = [lane - lane % self.group + member for lane in range(self.lanes)]
                 element = f"%{name}g{member}"
                 lines.append(f"{element} = vector.shuffle %{name}, %{name} {order} : {kind}, {kind}")
-            for window, tap in windows:
+            for (place_, tap), number in itertools.product(windows, range(self.filters)):
+                window = number * places + place_
                 given = {body.x: element, body.running: ends[window]}
                 if body.w is not None:
-                    given[body.w] = weights[tap][member]
+                    given[body.w] = weights[number][tap][member]
                 found, ends[window] = body.code.on_vectors(self.lanes, given, f"{name}g{member}w{window}_")
                 lines += found
         return lines
@@ -211,18 +218,22 @@ class Taps:
             *(f"{mask}_{part} = arith.cmpi slt, %lane, %limit_{part} : {numbers}" for part in range(2)),
         ]
 
-    def _weights(self, tag: str, w: str, taps: int) -> tuple[list[str], list[list[str]]]:
-        """The weights of so many taps, and of each those of a group's elements."""
+    def _weights(self, tag: str, w: str, taps: int) -> tuple[list[str], list[list[list[str]]]]:
+        """The weights of each filter, of so many taps, and of each those of a group's elements."""
         body = self.body
         if body.w is None:
-            return [], [[""] * self.group] * taps
-        lines, names = list[str](), list[list[str]]()
+            return [], [[[""] * self.group] * taps] * self.filters
+        lines, names = list[str](), list[list[list[str]]]()
         kind = body.type_of(body.w)
-        for tap in range(taps):
-            names.append([f"%{tag}w{tap}_{member}" for member in range(self.group)])
-            for member, name in enumerate(names[-1]):
-                place = (tap * self.group + member) * self._weight_bytes
-                lines.append(f"{name}_p = llvm.getelementptr {w}[{place}] : (!llvm.ptr) -> !llvm.ptr, i8")
+        for number in range(self.filters):
+            first = w
+            if number:
+                first = f"%{tag}weights{number}"
+                lines.append(bytes_behind(first, w, f"%filter{number}_w"))
+            names.append([[f"%{tag}w{number}_{tap}_{member}" for member in range(self.group)] for tap in range(taps)])
+            for position, name in enumerate(itertools.chain.from_iterable(names[-1])):
+                place = position * self._weight_bytes
+                lines.append(f"{name}_p = llvm.getelementptr {first}[{place}] : (!llvm.ptr) -> !llvm.ptr, i8")
                 if self.single:
                     lines += spread(name, f"{name}_p", self.lanes, kind)
                 else:

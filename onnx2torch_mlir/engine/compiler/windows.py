@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
-from torch_mlir.dialects import func
+from torch_mlir.dialects import arith, func
 
 from onnx2torch_mlir.engine.compiler import contraction_tails, threads
 from onnx2torch_mlir.engine.compiler.arguments import Weights
@@ -21,11 +21,14 @@ from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import bytes_on, functions, is_memref, named, symbol
 from onnx2torch_mlir.engine.compiler.window_code import code_of
 from onnx2torch_mlir.engine.compiler.window_match import ELEMENTS, Found, match
+from onnx2torch_mlir.engine.compiler.window_tails import Input, Tail
 from onnx2torch_mlir.engine.compiler.window_taps import Taps
-from onnx2torch_mlir.engine.compiler.window_tile import MOST_PLACES, Input, Tail, Window
+from onnx2torch_mlir.engine.compiler.window_tile import Window
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.layout import Packing
 
+_MOST_PLACES = 8
+"""Of a tile."""
 _STAYS = 400 << 10
 """Bytes of lines that stay in the second-level cache beside what else windows meet."""
 
@@ -127,6 +130,46 @@ def _call(found: Found, program: _Program) -> None:
     after = _after(found, fill) if fill is not None and not by_pieces else None
     if after is not None:
         contraction_tails.prepare(after.found, generic)
+    for filters in _filters(found, sums=fill is None):
+        _call_for(filters, found, program, fill, packing, after)
+    if fill is not None:
+        fill.erase()
+    generic.erase()
+    if after is not None:
+        program.nests = [nest for nest in program.nests if nest != after.found.nest]
+        contraction_tails.leave_out(after.found)
+
+
+@dataclass(frozen=True)
+class _Filters:
+    """Of the filters that read the same: ``together`` from ``first`` on, ``count`` times (None: all of the loop)."""
+
+    together: int = 1
+    first: int = 0
+    count: int | None = None
+
+
+def _filters(found: Found, *, sums: bool) -> list[_Filters]:
+    """How many filters each call is of; of one each where they are added to ``sums`` that are there."""
+    length = found.lengths[found.alike] if found.alike is not None and not sums else None
+    if length is None:
+        return [_Filters()]
+    most = of_host().registers // _MOST_PLACES
+    together, rest = divmod(length, most)
+    parts = [_Filters(most, 0, together), _Filters(rest, length - rest, 1)]
+    return [part for part in parts if part.together and part.count]
+
+
+def _outer(found: Found, filters: _Filters) -> list[int]:
+    """The loops around a tile: that over filters, the last one, is inside if a tile is of several."""
+    return found.outer[:-1] if filters.together > 1 else found.outer
+
+
+def _call_for(
+    filters: _Filters, found: Found, program: _Program, fill: ir.Operation | None, packing: Packing | None, after: _After | None
+) -> None:
+    """Put a call for these filters, or one for each part of the channels, before the nest."""
+    generic, by_pieces = found.generic, found.places is None and found.weight is None
     target = generic if after is None else after.found.nest
     out = target.operands[len(target.operands) - 1]
     kinds = [element_bytes(ir.MemRefType(value.type).element_type) for value in _arrays(found, out)]
@@ -134,11 +177,13 @@ def _call(found: Found, program: _Program) -> None:
     tail = after.tail if after is not None else None
     group, single = found.channels.group, found.along_lines
     apart = found.operands[0].step(found.channels.loop) or 1 if single else 1
-    taps = Taps(found.body, lanes, len(found.taps), (kinds[0], kinds[1]), found.line(), group, single, apart)
+    taps = Taps(found.body, lanes, len(found.taps), (kinds[0], kinds[1]), found.line(), group, single, apart, filters.together)
     channels = found.channels.count
+    spread = by_pieces and fill is not None and channels is not None and channels > lanes
     # Registers hold as many vectors of sums as there is room for beside what is read.
-    spread = of_host().registers // 2 if by_pieces and fill is not None and channels is not None and channels > lanes else 0
-    window = Window(taps, len(found.outer), kinds[2], fill is not None, tail, spread)
+    room = of_host().registers // 2
+    most = room if spread else min(_MOST_PLACES, room // filters.together)
+    window = Window(taps, len(_outer(found, filters)), kinds[2], fill is not None, most, tail, spread)
     uses = program.windows.setdefault(window, _Uses(f"o2m_window_{len(program.windows)}"))
     uses.masked = uses.masked or channels is None or (channels % lanes != 0 and not spread)
     pieces = _blocks(found, lanes, kinds[0])
@@ -146,9 +191,9 @@ def _call(found: Found, program: _Program) -> None:
         assert channels is not None
         whole, rest = (-(-channels // lanes), 0) if spread else divmod(channels, lanes)
         pieces = [one for one in (_Piece(0, lanes, whole), _Piece(whole * lanes, rest, 1)) if one.places and one.channels]
-        uses.places.update(*(_variants(piece.places, spread or MOST_PLACES) for piece in pieces))
+        uses.places.update(*(_variants(piece.places, most) for piece in pieces))
     else:
-        uses.places |= _variants(1 if found.places is None else found.lengths[found.places])
+        uses.places |= _variants(1 if found.places is None else found.lengths[found.places], most)
     with ir.InsertionPoint(generic), generic.location:
         x, o = (address(value) for value in (generic.operands[0], out))
         w = x
@@ -161,24 +206,41 @@ def _call(found: Found, program: _Program) -> None:
             named = zip(after.found.kinds[:-1], after.found.nest.operands, strict=False)
             starts += [address(value) for kind, value in named if kind != "sums"]
             steps += [each.bytes if each.kind in ("all", "column") else 0 for each in after.tail.inputs]
+        around = [_weight_steps(found, packing)] if packing is not None and found.along_lines else []
+        around += after.around if after is not None else []
+        if filters.first:
+            starts = _behind(starts, filters, found, kinds[2], around, tail)
         given = list(found.scalars)
         if fill is not None:
             number = number_of_fill(fill)
             assert number is not None
             given.append(number)
         given += after.scalars if after is not None else []
-        around = [_weight_steps(found, packing)] if packing is not None and found.along_lines else []
-        around += after.around if after is not None else []
         for piece in pieces:
             here = [bytes_on(start, piece.first * step) for start, step in zip(starts, steps, strict=True)]
-            words = _words(found, kinds[0], kinds[2], piece, around, [channels] if spread and channels else [])
+            words = _words(found, kinds[0], kinds[2], filters, piece, around, [channels] if spread and channels else [])
             func.CallOp([], ir.FlatSymbolRefAttr.get(uses.name), [program.weights.context, *here, *given, *words])
-    if fill is not None:
-        fill.erase()
-    generic.erase()
-    if after is not None:
-        program.nests = [nest for nest in program.nests if nest != after.found.nest]
-        contraction_tails.leave_out(after.found)
+
+
+def _behind(
+    starts: list[ir.Value], filters: _Filters, found: Found, width: int, around: list[list[int]], tail: Tail | None
+) -> list[ir.Value]:
+    """Where the first of the ``filters`` begins in each array: in the weight and the result, of elements of ``width`` bytes,
+    and in what the tail reads."""
+    assert found.alike is not None
+    sizes, out = Sizes(found), len(found.operands) - 1
+    x, w, o, *inputs = starts
+    of_weight, *of_inputs = (sizes.number(steps[-1]) for steps in around)
+    steps = [of_weight, sizes.step(out, found.alike, width)]
+    for each in () if tail is None else tail.inputs:
+        steps.append(
+            of_inputs.pop(0) if each.kind == "around"
+            else sizes.step(out, found.alike, each.bytes) if each.kind == "all"
+            else sizes.number(0)
+        )
+    first = sizes.number(filters.first)
+    moved = [bytes_on(start, arith.MulIOp(step, first).result) for start, step in zip([w, o, *inputs], steps, strict=True)]
+    return [x, *moved]
 
 
 @dataclass(frozen=True)
@@ -217,7 +279,7 @@ def _arrays(found: Found, out: ir.Value) -> list[ir.Value]:
     return [found.generic.operands[0], found.generic.operands[found.weight or 0], out]
 
 
-def _variants(places: int | None, most: int = MOST_PLACES) -> set[int]:
+def _variants(places: int | None, most: int) -> set[int]:
     """Of how many places there are tiles, ``most`` at a time, if there are so many ``places`` side by side."""
     if places is None:
         return set(range(1, most + 1))
@@ -226,15 +288,16 @@ def _variants(places: int | None, most: int = MOST_PLACES) -> set[int]:
 
 
 def _words(
-    found: Found, read: int, width: int, piece: _Piece, around: list[list[int]], covered: list[int]
+    found: Found, read: int, width: int, filters: _Filters, piece: _Piece, around: list[list[int]], covered: list[int]
 ) -> list[ir.Value]:
     """Counts and steps; ``read`` and ``width`` are the bytes of an element of what the function reads and writes; ``around``
     says how many bytes the outer loops move what else they move; ``covered``: the channels, if places are vectors of them."""
     sizes = Sizes(found)
     out = len(found.operands) - 1
     words: list[ir.Value] = []
-    for number, dim in enumerate(found.outer):
-        words += [sizes.count(dim), sizes.step(0, dim), sizes.step(out, dim, width)]
+    for number, dim in enumerate(_outer(found, filters)):
+        count = sizes.number(filters.count) if dim == found.alike and filters.count is not None else sizes.count(dim)
+        words += [count, sizes.step(0, dim), sizes.step(out, dim, width)]
         words += [sizes.number(steps[number]) for steps in around]
     if piece.places is not None and piece.channels is not None:
         words += [sizes.number(number) for number in (piece.places, piece.channels * read, piece.channels * width)]
@@ -242,6 +305,10 @@ def _words(
         words += [sizes.number(1), sizes.number(0), sizes.number(0)]
     else:
         words += [sizes.count(found.places), sizes.step(0, found.places), sizes.step(out, found.places, width)]
+    if filters.together > 1:
+        assert found.alike is not None and filters.count is not None
+        words += [sizes.number(filters.count), sizes.step(out, found.alike, width)]
+        words += [sizes.number(steps[-1]) for steps in around]
     words += [sizes.number(count) for count in covered]
     words.append(sizes.count(found.channels.loop) if piece.channels is None else sizes.number(piece.channels))
     for dim in found.taps:
