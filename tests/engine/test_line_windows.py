@@ -70,6 +70,25 @@ def test_any_batch(batch, threads, monkeypatch):
     agrees(net, out, shape=(batch, 12, 17, 29))
 
 
+@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("name, size", [("few channels", (5, 3, 17, 32)), ("volumes", (3, 2, 7, 9, 30))])
+def test_any_size_of_an_image(name, size, threads, monkeypatch):
+    monkeypatch.setenv("ONNX2MLIR_THREADS", threads)
+    monkeypatch.delenv("ONNX2MLIR_DISABLE", raising=False)
+    net, out = network(name, dynamic=range(2, len(size) - 1))
+    assert b"o2m_window_0" in code_of(net, out)
+    agrees(net, out, shape=(CASES[name][0][0], *size[1:]))
+
+
+def test_what_follows_is_done_too_in_volumes(monkeypatch):
+    """The loop over filters lies between that over images and those over planes."""
+    monkeypatch.delenv("ONNX2MLIR_DISABLE", raising=False)
+    net = Net(7, (2, 2, 5, 6, 34))
+    out = net.add("Relu", net.conv("x", 7, (2, 3, 3)))
+    assert b"o2m_kernel_0" not in code_of(net, out)
+    agrees(net, out)
+
+
 @pytest.mark.parametrize("tail", [(), ("Relu",), ("Sigmoid",), ("Exp", "Sqrt")], ids=str)
 def test_what_follows_is_done_too(tail, monkeypatch):
     """The bias moves with the filters: no kernel is left over but what pads the image."""

@@ -56,7 +56,7 @@ class Found:
     along_lines: bool
     """Whether places of a line stand for channels: a tap has one weight for all."""
     alike: int | None = None
-    """The loop over filters that read the same, if there is one: the last of the outer ones."""
+    """The outer loop over filters that read the same, if there is one."""
 
     def length(self, dim: int) -> tuple[int, int]:
         """An operand and its axis whose size is the number of turns of loop ``dim``."""
@@ -162,8 +162,7 @@ def _along_lines(found: Found) -> Found | None:
         return None
     taps = [*(dim for dim in found.taps if dim != shared[0]), shared[0]]
     alike = max(filters, key=lambda dim: found.lengths[dim] or 0, default=None)
-    outer = [*(dim for dim in found.outer if dim != alike), *([alike] if alike is not None else [])]
-    return dataclasses.replace(found, outer=outer, taps=taps, alike=alike)
+    return dataclasses.replace(found, taps=taps, alike=alike)
 
 
 def _body(generic: ir.Operation) -> tuple[Body, list[ir.Value]] | None:

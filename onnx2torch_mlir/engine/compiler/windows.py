@@ -161,8 +161,8 @@ def _filters(found: Found, *, sums: bool) -> list[_Filters]:
 
 
 def _outer(found: Found, filters: _Filters) -> list[int]:
-    """The loops around a tile: that over filters, the last one, is inside if a tile is of several."""
-    return found.outer[:-1] if filters.together > 1 else found.outer
+    """The loops around a tile: that over filters is inside if a tile is of several."""
+    return [dim for dim in found.outer if filters.together == 1 or dim != found.alike]
 
 
 def _call_for(
@@ -230,7 +230,7 @@ def _behind(
     assert found.alike is not None
     sizes, out = Sizes(found), len(found.operands) - 1
     x, w, o, *inputs = starts
-    of_weight, *of_inputs = (sizes.number(steps[-1]) for steps in around)
+    of_weight, *of_inputs = (sizes.number(steps[found.outer.index(found.alike)]) for steps in around)
     steps = [of_weight, sizes.step(out, found.alike, width)]
     for each in () if tail is None else tail.inputs:
         steps.append(
@@ -295,10 +295,10 @@ def _words(
     sizes = Sizes(found)
     out = len(found.operands) - 1
     words: list[ir.Value] = []
-    for number, dim in enumerate(_outer(found, filters)):
+    for dim in _outer(found, filters):
         count = sizes.number(filters.count) if dim == found.alike and filters.count is not None else sizes.count(dim)
         words += [count, sizes.step(0, dim), sizes.step(out, dim, width)]
-        words += [sizes.number(steps[number]) for steps in around]
+        words += [sizes.number(steps[found.outer.index(dim)]) for steps in around]
     if piece.places is not None and piece.channels is not None:
         words += [sizes.number(number) for number in (piece.places, piece.channels * read, piece.channels * width)]
     elif found.places is None:
@@ -308,7 +308,7 @@ def _words(
     if filters.together > 1:
         assert found.alike is not None and filters.count is not None
         words += [sizes.number(filters.count), sizes.step(out, found.alike, width)]
-        words += [sizes.number(steps[-1]) for steps in around]
+        words += [sizes.number(steps[found.outer.index(found.alike)]) for steps in around]
     words += [sizes.number(count) for count in covered]
     words.append(sizes.count(found.channels.loop) if piece.channels is None else sizes.number(piece.channels))
     for dim in found.taps:
