@@ -132,8 +132,8 @@ class Window:
             *self._tiles(),
             "%first = arith.divui %begin, %some : i64",
             "%last = arith.ceildivui %end, %some : i64",
+            "scf.for %turn = %first to %last step %one : i64 {",
         ]
-        lines.append("scf.for %turn = %first to %last step %one : i64 {")
         here, rest = {name: name for name in self.moved}, "%turn"
         for i in reversed(range(self.outer)):
             lines += [f"%i{i} = arith.remui {rest}, %on{i} : i64", f"%turn{i} = arith.divui {rest}, %on{i} : i64"]

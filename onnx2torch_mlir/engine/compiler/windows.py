@@ -59,7 +59,7 @@ class _After:
     found: contraction_tails.Found
     tail: Tail
     scalars: list[ir.Value]
-    around: list[list[int]]
+    around: list[dict[int, int]]
     """How many bytes each outer loop moves those inputs that the loops around a tile move."""
 
 
@@ -89,12 +89,12 @@ def _after(found: Found, fill: ir.Operation) -> _After | None:
     if tail is None or read is None or {"row", "spread"} & set(tail.kinds):
         return None
     code, scalars = read
-    inputs, around = [], list[list[int]]()
+    inputs, around = [], list[dict[int, int]]()
     *operands, _ = zip(code.arguments, tail.kinds, tail.nest.operands, strict=True)
     for position, (name, kind, value) in enumerate(operands):
         if not is_memref(value.type):
             return None
-        steps = _steps_around(found, tail, position) if kind == "part" else []
+        steps = _steps_around(found, tail, position) if kind == "part" else {}
         if steps is None:
             return None
         around += [steps] if kind == "part" else []
@@ -107,7 +107,7 @@ def _after(found: Found, fill: ir.Operation) -> _After | None:
     return _After(tail, Tail(code, names, tuple(inputs)), scalars, around)
 
 
-def _steps_around(found: Found, tail: contraction_tails.Found, position: int) -> list[int] | None:
+def _steps_around(found: Found, tail: contraction_tails.Found, position: int) -> dict[int, int] | None:
     """How many bytes each of the outer loops moves an operand of the tail; None where another loop does, or nobody knows."""
     loops = [dim for _, dims in reversed(tail.parts_of_rows(position)) for dim in reversed(dims)]
     places = [found.places] if found.places is not None else []
@@ -117,7 +117,8 @@ def _steps_around(found: Found, tail: contraction_tails.Found, position: int) ->
     size = element_bytes(ir.MemRefType(tail.nest.operands[position].type).element_type)
     steps = [access.step(dim) for dim in loops]
     known = [size * step for step in steps if step is not None]
-    return known[: len(found.outer)] if len(known) == len(steps) and not any(known[len(found.outer) :]) else None
+    fits = len(known) == len(steps) and not any(known[len(found.outer) :])
+    return dict(zip(found.outer, known, strict=False)) if fits else None
 
 
 def _call(found: Found, program: _Program) -> None:
@@ -223,14 +224,14 @@ def _call_for(
 
 
 def _behind(
-    starts: list[ir.Value], filters: _Filters, found: Found, width: int, around: list[list[int]], tail: Tail | None
+    starts: list[ir.Value], filters: _Filters, found: Found, width: int, around: list[dict[int, int]], tail: Tail | None
 ) -> list[ir.Value]:
     """Where the first of the ``filters`` begins in each array: in the weight and the result, of elements of ``width`` bytes,
     and in what the tail reads."""
     assert found.alike is not None
     sizes, out = Sizes(found), len(found.operands) - 1
     x, w, o, *inputs = starts
-    of_weight, *of_inputs = (sizes.number(steps[found.outer.index(found.alike)]) for steps in around)
+    of_weight, *of_inputs = (sizes.number(steps[found.alike]) for steps in around)
     steps = [of_weight, sizes.step(out, found.alike, width)]
     for each in () if tail is None else tail.inputs:
         steps.append(
@@ -288,7 +289,7 @@ def _variants(places: int | None, most: int) -> set[int]:
 
 
 def _words(
-    found: Found, read: int, width: int, filters: _Filters, piece: _Piece, around: list[list[int]], covered: list[int]
+    found: Found, read: int, width: int, filters: _Filters, piece: _Piece, around: list[dict[int, int]], covered: list[int]
 ) -> list[ir.Value]:
     """Counts and steps; ``read`` and ``width`` are the bytes of an element of what the function reads and writes; ``around``
     says how many bytes the outer loops move what else they move; ``covered``: the channels, if places are vectors of them."""
@@ -298,7 +299,7 @@ def _words(
     for dim in _outer(found, filters):
         count = sizes.number(filters.count) if dim == found.alike and filters.count is not None else sizes.count(dim)
         words += [count, sizes.step(0, dim), sizes.step(out, dim, width)]
-        words += [sizes.number(steps[found.outer.index(dim)]) for steps in around]
+        words += [sizes.number(steps[dim]) for steps in around]
     if piece.places is not None and piece.channels is not None:
         words += [sizes.number(number) for number in (piece.places, piece.channels * read, piece.channels * width)]
     elif found.places is None:
@@ -308,7 +309,7 @@ def _words(
     if filters.together > 1:
         assert found.alike is not None and filters.count is not None
         words += [sizes.number(filters.count), sizes.step(out, found.alike, width)]
-        words += [sizes.number(steps[found.outer.index(found.alike)]) for steps in around]
+        words += [sizes.number(steps[found.alike]) for steps in around]
     words += [sizes.number(count) for count in covered]
     words.append(sizes.count(found.channels.loop) if piece.channels is None else sizes.number(piece.channels))
     for dim in found.taps:
@@ -335,7 +336,7 @@ def _packing(found: Found, program: _Program) -> Packing | None:
     return Packing(number, offset, width, known[:count], known[count], known[count + 1 :])
 
 
-def _weight_steps(found: Found, packing: Packing) -> list[int]:
+def _weight_steps(found: Found, packing: Packing) -> dict[int, int]:
     """How many bytes the outer loops move the packed weight."""
     steps = dict(zip(found.filters(), packing.batch_steps, strict=True))
-    return [steps.get(dim, 0) for dim in found.outer]
+    return {dim: steps.get(dim, 0) for dim in found.outer}
