@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from onnx2torch_mlir.engine.compiler.asking_loops import FAR
 from onnx2torch_mlir.engine.compiler.collapse import (
     Loops,
     Product,
@@ -29,6 +30,7 @@ from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, YieldOp, itera
 from onnx2torch_mlir.engine.compiler.loop_order import accumulations, best_order, interchange, iterators
 from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.parallel_loops import SERIAL
+from onnx2torch_mlir.engine.compiler.streams import pays
 from onnx2torch_mlir.engine.compiler.walks import functions, is_memref, made_by, named, nested, root_of, symbol
 
 _PREFIX = "o2m_kernel_"
@@ -167,6 +169,8 @@ def _move(moved: _Moved, kernels: Outlined) -> None:
     alone = _alone([argument.value for argument in arguments])
     starts = [sum(len(argument.pieces) for argument in arguments[:position]) for position in alone]
     name = kernels.name(moved.key(), starts, lambda: _function(moved, kernels.module))
+    if pays(argument.value.type for argument in arguments):
+        kernels.functions[name].attributes[FAR] = ir.UnitAttr.get()
     with ir.InsertionPoint(moved.operation), moved.operation.location:
         pieces = [piece for argument in arguments for piece in argument.pieces]
         func.CallOp([], ir.FlatSymbolRefAttr.get(name), pieces)

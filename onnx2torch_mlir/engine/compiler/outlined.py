@@ -16,6 +16,7 @@ class Outlined:
     prefix: str
     exclusive: dict[str, list[int]] = field(default_factory=dict)
     """For each function the positions of its pointers whose memory no other argument reaches."""
+    functions: dict[str, ir.Operation] = field(default_factory=dict)
     _names: dict[object, str] = field(default_factory=dict)
     """By what a function is written for, and by what is written."""
 
@@ -36,6 +37,6 @@ class Outlined:
             function.erase()
             return name
         name = self._names[text] = f"{self.prefix}{len(self.exclusive)}"
-        self.exclusive[name] = exclusive
+        self.exclusive[name], self.functions[name] = exclusive, function
         function.attributes["sym_name"] = ir.StringAttr.get(name)
         return name

@@ -15,8 +15,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
 from onnx2torch_mlir.engine.compiler.extents import emitted, size_of
+from onnx2torch_mlir.engine.compiler.flatten import value_of
 from onnx2torch_mlir.engine.compiler.loop_order import indexing_maps, iterators
-from onnx2torch_mlir.engine.compiler.walks import append, function_around, functions, i64, nested, symbol, word_of
+from onnx2torch_mlir.engine.compiler.walks import append, function_around, functions, nested, symbol, word_of
 from onnx2torch_mlir.engine.layout import PROFILE, PROFILE_EVENT, PROFILE_HEADER, PROFILE_SITE
 
 _MARK = "o2m.mark"
@@ -108,7 +109,7 @@ def mark(module: ir.Module) -> Marks:
         if operation.name in ("linalg.generic", "memref.copy"):
             with ir.InsertionPoint(operation), operation.location:
                 work = (_operations(operation), _bytes(operation))
-                constant = _number(len(marks.work))
+                constant = value_of(len(marks.work))
                 constant.owner.operation.attributes[_MARK] = ir.UnitAttr.get()
             marks.work.append(work)
             marks.reads.append(sum(isinstance(value.type, ir.MemRefType) for value in operation.operands) > 1)
@@ -215,7 +216,7 @@ class _Clocks:
         location = group[0].location
         with ir.InsertionPoint(group[0]), location:
             start = func.CallOp([ir.IntegerType.get_signless(64)], ir.FlatSymbolRefAttr.get("o2m_clock"), []).results[0]
-            site = _number(len(self.sites))
+            site = value_of(len(self.sites))
             flops, moved = (_sum([pair[place] for pair in work]) for place in (0, 1))
         with ir.InsertionPoint.after(group[-1]), location:
             given = [self.context, site, start, flops, moved]
@@ -229,13 +230,8 @@ def _names(location: ir.Location) -> list[str]:
     return _NAME.findall(str(location))
 
 
-def _number(value: int) -> ir.Value:
-    found: ir.Value = arith.ConstantOp(ir.IntegerType.get_signless(64), i64(value)).result
-    return found
-
-
 def _sum(values: list[ir.Value]) -> ir.Value:
-    total = values[0] if values else _number(0)
+    total = values[0] if values else value_of(0)
     for value in values[1:]:
         total = arith.AddIOp(total, value).result
     return total
@@ -250,7 +246,7 @@ def _product(fixed: int, sizes: list[tuple[ir.Value, int]]) -> ir.Value:
             varying.append((value, axis))
         else:
             fixed *= type_.get_dim_size(axis)
-    total = _number(fixed)
+    total = value_of(fixed)
     for value, axis in varying:
         size = word_of(emitted(size_of(value, axis)))
         total = arith.MulIOp(total, size).result
@@ -260,7 +256,7 @@ def _product(fixed: int, sizes: list[tuple[ir.Value, int]]) -> ir.Value:
 def _operations(operation: ir.Operation) -> ir.Value:
     """Two for each turn of a sum of products; other loop nests are not counted."""
     if operation.name != "linalg.generic" or not any(iterators(operation)) or not _sums_products(operation):
-        return _number(0)
+        return value_of(0)
     return _product(2, _extents(operation))
 
 

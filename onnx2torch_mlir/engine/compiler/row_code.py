@@ -10,11 +10,12 @@ from torch_mlir.dialects import memref
 from onnx2torch_mlir.engine.compiler import merged_loops
 from onnx2torch_mlir.engine.compiler.extents import Equal, Length, emitted, index, size_of
 from onnx2torch_mlir.engine.compiler.kernels import relax_sums
-from onnx2torch_mlir.engine.compiler.nests import Nest, Place, row_axes
+from onnx2torch_mlir.engine.compiler.nests import Nest, Place, row_axes, uses
 from onnx2torch_mlir.engine.compiler.parallel_loops import parallel, thread_count, worker
 from onnx2torch_mlir.engine.compiler.repeated_code import RepeatedCode, alike
 from onnx2torch_mlir.engine.compiler.row_loops import Loops, Spot
 from onnx2torch_mlir.engine.compiler.row_passes import Pass, Step, passes_of
+from onnx2torch_mlir.engine.compiler.streams import pays
 from onnx2torch_mlir.engine.compiler.walks import block_of, made_by, root_of
 
 Indices = tuple[ir.AffineExpr, ...]
@@ -92,6 +93,7 @@ class Writer:
         self.held: dict[ir.Value, tuple[ir.Value, list[ir.Value]]] = {}
         """Buffers whose rows are somewhere else: the array that holds them, and the first indices of the row at hand."""
         self._rows, self._equal = rows, equal
+        self._asks = in_results and pays(root.type for root in touched(nests) - private)
         self._allocated: list[ir.Value] = []
         self._own: list[ir.Value] = []
         """The index of a thread's row in the buffers that are allocated."""
@@ -208,15 +210,16 @@ class Writer:
     def _where(self, step: Step, place: Place) -> Spot:
         if place.root is not None and place.indices is not None and (place.root in self.held or place.root in self._scratch):
             inside = place.indices[self._axes(place.root) :]
-            if place.root in self.held:
+            is_held = place.root in self.held
+            if is_held:
                 array, first = self.held[place.root]
             else:
                 array = self._scratch[place.root]
                 first = self._own if array in self._allocated else []
             flat, rest = merged_loops.as_one(step, array, inside)
-            return Spot(flat, first, rest)
+            return Spot(flat, first, rest, far=self._asks and is_held)
         flat, rest = merged_loops.as_one(step, place.value, place.results)
-        return Spot(flat, [], rest)
+        return Spot(flat, [], rest, far=self._asks and any(uses(e, range(len(self._rows))) for e in rest))
 
 
 def _touches(one: Pass, root: ir.Value) -> bool:

@@ -38,7 +38,9 @@ Position: TypeAlias = Callable[[int], tuple[ir.Value, bool]]
 
 
 class Lanes(Protocol):
-    """What a turn is for."""
+    """What a turn is for; ``whole``: how many neighbours, of vectors that all count, else 0."""
+
+    whole: int
 
     def load(self, array: ir.Value, indices: Sequence[ir.Value], moves: bool) -> Values:
         """The elements at ``indices``; the last of these is the turn's own place if it ``moves``."""
@@ -58,6 +60,8 @@ class Lanes(Protocol):
 
 class One:
     """One element."""
+
+    whole = 0
 
     def load(self, array: ir.Value, indices: Sequence[ir.Value], moves: bool) -> Values:
         """See `Lanes`."""
@@ -98,6 +102,7 @@ class Vectors:
 
     def __init__(self, lanes: int, count: int, left: ir.Value | None = None) -> None:
         self._lanes, self.count = lanes, count
+        self.whole = 0 if left is not None else lanes * count
         self._mask = None
         if left is not None:
             self._mask = vector.CreateMaskOp(self._type(ir.IntegerType.get_signless(1)), [left]).result

@@ -9,16 +9,15 @@ from typing import NamedTuple
 from torch_mlir import ir
 from torch_mlir.dialects import arith, scf
 
-from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.contraction_tails import Follower, spread_of
 from onnx2torch_mlir.engine.compiler.extents import index
-from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes
+from onnx2torch_mlir.engine.compiler.flatten import assemble, element_bytes, value_of
 from onnx2torch_mlir.engine.compiler.likeness import captured
 from onnx2torch_mlir.engine.compiler.linalg_ops import GenericOp, iterator_types, map_attributes
 from onnx2torch_mlir.engine.compiler.row_lanes import Values, Vectors, is_by_lanes, is_dense, vectors_at_once
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import bytes_on, copied, i64, index_of, is_memref
+from onnx2torch_mlir.engine.compiler.walks import ask_for, bytes_on, copied, index_of, is_memref
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def _by_width(widths: list[int], columns: ir.Value, write: Callable[[ir.Value | 
     if not widths:
         write(columns)
         return
-    is_it = arith.CmpIOp(arith.CmpIPredicate.eq, columns, _number(widths[0])).result
+    is_it = arith.CmpIOp(arith.CmpIPredicate.eq, columns, value_of(widths[0])).result
     branch = scf.IfOp(is_it, [], has_else=True)
     with ir.InsertionPoint(branch.then_block):
         write(widths[0])
@@ -121,17 +120,10 @@ def _rows(
             here.append(assemble(type_, [base, *(sizes if operand.by_column else [])]))
             if number in ahead:
                 there = _moved(base, ahead[number], operand.element)
-                _ask(there, width * element_bytes(operand.element), writing=number == len(operands) - 1)
+                # Rows may be far apart, so that the processor does not foresee the next.
+                ask_for(there, width * element_bytes(operand.element), writing=number == len(operands) - 1)
         _columns(nest, here, mapping, columns, turns)
         scf.YieldOp(after)
-
-
-def _ask(place: ir.Value, count: int, *, writing: bool) -> None:
-    """Ask for the lines of so many bytes: rows may be far apart, so that the processor does not foresee the next."""
-    flags = {"rw": int(writing), "hint": 3, "cache": 1}
-    attributes = {name: ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value) for name, value in flags.items()}
-    for line in range(0, count, LINE_BYTES):
-        ir.Operation.create("llvm.intr.prefetch", operands=[bytes_on(place, line)], attributes=attributes)
 
 
 def _rows_of(found: Follower, position: int, block: list[ir.Value], rest: Iterator[ir.Value]) -> _Rows:
@@ -140,18 +132,18 @@ def _rows_of(found: Follower, position: int, block: list[ir.Value], rest: Iterat
     value, kind = found.nest.operands[position], found.kinds[position]
     element = ir.MemRefType(value.type).element_type
     if kind == "sums":
-        return _Rows(element, True, sums, _number(0), _number(BLOCK_COLUMNS))
+        return _Rows(element, True, sums, value_of(0), value_of(BLOCK_COLUMNS))
     base = next(rest)
     if kind == "spread":
         groups = len(spread_of(value) or [])
         return _spread(_Rows(element, True, base, column), row, [next(rest) for _ in range(2 * groups - 1)])
     if kind == "part":
         groups = len(found.parts_of_rows(position))
-        return _spread(_Rows(element, False, base, _number(0)), row, [next(rest) for _ in range(2 * groups - 1)])
+        return _spread(_Rows(element, False, base, value_of(0)), row, [next(rest) for _ in range(2 * groups - 1)])
     if kind == "all":
         return _Rows(element, True, base, _sum(_product(row, across), column), across)
     if kind == "row":
-        return _Rows(element, False, base, row, _number(1))
+        return _Rows(element, False, base, row, value_of(1))
     if kind == "column":
         return _Rows(element, True, _moved(base, column, element))
     return _Rows(element, False, base)
@@ -178,7 +170,7 @@ def _following(rows: _Rows, begin: ir.Value, places: list[ir.Value]) -> list[ir.
     """Where the next row begins, and its places in its groups."""
     assert rows.step is not None
     after = [_sum(begin, rows.step)]
-    zero, one = _number(0), _number(1)
+    zero, one = value_of(0), value_of(1)
     carry = one
     for wrap, place in zip(rows.wraps, places, strict=True):
         moved = _sum(place, carry)
@@ -253,12 +245,7 @@ def _on_vectors(
 
 
 def _moved(base: ir.Value, elements: ir.Value, type_: ir.Type) -> ir.Value:
-    return bytes_on(base, _product(elements, _number(element_bytes(type_))))
-
-
-def _number(value: int) -> ir.Value:
-    number: ir.Value = arith.ConstantOp(ir.IntegerType.get_signless(64), i64(value)).result
-    return number
+    return bytes_on(base, _product(elements, value_of(element_bytes(type_))))
 
 
 def _sum(one: ir.Value, other: ir.Value) -> ir.Value:

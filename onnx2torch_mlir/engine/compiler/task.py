@@ -15,6 +15,7 @@ from onnx2torch_mlir.engine.compiler import (
     added_products,
     arena,
     arguments,
+    asking_loops,
     assertions,
     borders,
     brain_floats,
@@ -285,6 +286,7 @@ def _to_loops(
     with passes.findings_of("sharing loops among threads", diagnostics):
         shared = parallel_loops.share(module, outlined)
         sequential_loops.write(module, outlined | shared)
+        asking_loops.write(module, outlined | shared)
         long_chains.mark(module, outlined | shared)
         short_loops.mark(module, outlined | shared)
         aliases |= outlined | shared

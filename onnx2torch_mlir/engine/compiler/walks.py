@@ -7,6 +7,8 @@ from collections.abc import Container
 from torch_mlir import ir
 from torch_mlir.dialects import arith, llvm
 
+from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
+
 _VIEWS = (
     "memref.subview",
     "memref.cast",
@@ -239,6 +241,14 @@ def bytes_on(place: ir.Value, far: ir.Value | int) -> ir.Value:
     flags = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
     moved: ir.Value = llvm.GEPOp(pointer(), place, [] if known else [far], indices, byte, flags).result
     return moved
+
+
+def ask_for(place: ir.Value, size: int, *, writing: bool = False) -> None:
+    """Ask for the lines of so many bytes from a pointer on, to any memory; at the insertion point."""
+    flags = {"rw": int(writing), "hint": 3, "cache": 1}
+    attributes = {name: ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value) for name, value in flags.items()}
+    for far in range(0, size, LINE_BYTES):
+        ir.Operation.create("llvm.intr.prefetch", operands=[bytes_on(place, far)], attributes=attributes)
 
 
 def i64(value: int) -> ir.IntegerAttr:
