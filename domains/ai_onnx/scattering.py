@@ -32,9 +32,16 @@ def scatter_nd(g: ProgramBuilder, data: Value, indices: Value, updates: Value, *
     outer, inner = data.shape[:length], data.shape[length:]
     places = indices.shape[:-1]
     flat: Value = g.full(list(places), 0, torch.int64)
+    outside: list[Value] = []
     for item, size in enumerate(outer):
         place = wrapped(g, g.select(indices, indices.rank - 1, item), size)
         flat = g.add(g.mul(flat, g.size_value(size)), place)
+        known = place.dims()
+        if known is None or not all(D.is_nonnegative(number) and D.is_nonnegative(size - 1 - number) for number in known):
+            outside += [g.binary("lt", place, 0), g.binary("ge", place, g.size_value(size))]
+    # Of several axes, what is outside of one may be inside of what they are together.
+    for condition in outside if length > 1 else ():
+        flat = g.where(condition, -1, flat)
     count, rest = D.product(places), D.product(inner)
     rows = g.reshape(data, [D.product(outer), rest])
     index = g.expand(g.reshape(flat, [count, 1]), [count, rest])

@@ -12,11 +12,11 @@ from onnx2torch_mlir.families.indexing import along, axis_in, count_along, wrapp
 def gather(g: ProgramBuilder, data: Value, indices: Value, *, axis: int = 0) -> Value:
     """``indices``, of any rank, in place of ``axis``. Source: ONNX Gather."""
     axis = axis_in(axis, data.rank)
-    indices = wrapped(g, indices, data.shape[axis])
-    known = indices.dims()
-    if indices.rank == 0 and known is not None and isinstance(known[0], int):
-        return g.select(data, axis, known[0])
-    flat = g.call("aten.index_select.default", data, axis, g.reshape(indices, [-1]))
+    if indices.rank == 0:
+        known = wrapped(g, indices, data.shape[axis]).dims()
+        if known is not None and isinstance(known[0], int):
+            return g.select(data, axis, known[0])
+    flat = g.call("aten.index_select.default", data, axis, wrapped(g, g.reshape(indices, [-1]), data.shape[axis]))
     return g.reshape(flat, [*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]])
 
 
@@ -40,7 +40,8 @@ def gather_nd(g: ProgramBuilder, data: Value, indices: Value, *, batch_dims: int
         g.require_equal(own, other, "batch sizes of a GatherND")
     chosen = [count_along(g, shape, axis) for axis in range(batch_dims)]
     chosen += [
-        wrapped(g, g.select(indices, indices.rank - 1, item), data.shape[batch_dims + item]) for item in range(length)
+        wrapped(g, g.select(indices, indices.rank - 1, item), data.shape[batch_dims + item], reads_from_end=True)
+        for item in range(length)
     ]
     if not chosen:
         return g.expand(data, [*shape, *data.shape])

@@ -41,13 +41,21 @@ def axes_in(axes: Sequence[int], rank: int) -> list[int]:
     return result
 
 
-def wrapped(g: ProgramBuilder, indices: Value, size: Dim) -> Value:
-    """``indices`` of any integer dtype as int64 in 0 … size-1; negative ones count from ``size``."""
+def wrapped(g: ProgramBuilder, indices: Value, size: Dim, *, reads_from_end: bool = False) -> Value:
+    """``indices`` of any integer dtype as int64 in 0 … size-1; negative ones count from ``size``.
+
+    Those below -size stay negative, where no primitive reads but one: for what ``reads_from_end`` itself they stay below -size.
+    """
     indices = g.cast(indices, torch.int64)
     known = indices.dims()
     if known is not None and all(D.is_nonnegative(item) for item in known):
         return indices
-    return g.where(g.binary("lt", indices, 0), g.add(indices, g.size_value(size)), indices)
+    count = g.size_value(size)
+    counted = g.add(indices, count)
+    is_negative = g.binary("lt", indices, 0)
+    if reads_from_end:
+        is_negative = g.call("aten.logical_and.default", is_negative, g.binary("ge", counted, 0))
+    return g.where(is_negative, counted, indices)
 
 
 def position(g: ProgramBuilder, bound: Dim, size: Dim) -> Dim:

@@ -25,6 +25,7 @@ from onnx2torch_mlir.lowering.registry import load_rules, why_missing
 from onnx2torch_mlir.lowering.requirements import Requirements, bind_dims, input_symbols
 from onnx2torch_mlir.lowering.retype import bind_results, retyped
 from onnx2torch_mlir.lowering.scaled import Scaled
+from onnx2torch_mlir.lowering.unused import erase_unused
 from onnx2torch_mlir.lowering.weights import named, weights_of
 
 _SYMBOLIC = (torch.SymInt, torch.SymBool, torch.SymFloat, int, bool, float)
@@ -149,6 +150,7 @@ def _build(
             environment = dict(zip(nodes, operands, strict=True))
             results = _Walk(ctx, environment, requirements, constant.skipped).run(exported.graph_module)
             b.op("func.return", [], [r.value for r in results])
+        erase_unused(block)
         kind = ir.FunctionType.get(types, [r.value.type for r in results])
         function.attributes["function_type"] = ir.TypeAttr.get(kind)
     return module, [r.spec for r in results]

@@ -20,6 +20,7 @@ from onnx2torch_mlir.lowering.casts import cast, reread
 from onnx2torch_mlir.lowering.context import Context, Number
 from onnx2torch_mlir.lowering.dtypes import Kind, int_range, kind, op_math, promote
 from onnx2torch_mlir.lowering.operand import Operand, Spec
+from onnx2torch_mlir.lowering.positions import counted
 from onnx2torch_mlir.lowering.registry import RULES, rule
 from onnx2torch_mlir.lowering.scalars import ROWS, Row, emit, scalar_body
 
@@ -195,7 +196,7 @@ def where(ctx: Context, node: Node, condition: Operand, x: Operand, y: Operand) 
         chosen = cast(b, c, condition.dtype, torch.bool)
         return b.select(chosen, cast(b, p, x.dtype, out.dtype), cast(b, q, y.dtype, out.dtype))
 
-    return elementwise(ctx, out, [condition, x, y], body)
+    return counted(node, elementwise(ctx, out, [condition, x, y], body), y)
 
 
 @rule("aten.clamp.default", "aten.clamp.Tensor")

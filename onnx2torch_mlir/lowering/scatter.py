@@ -7,6 +7,7 @@ are the same on every run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch.fx import Node
@@ -18,10 +19,11 @@ from onnx2torch_mlir.lowering.builder import MapResults
 from onnx2torch_mlir.lowering.casts import cast
 from onnx2torch_mlir.lowering.context import Context, Number
 from onnx2torch_mlir.lowering.dtypes import op_math
-from onnx2torch_mlir.lowering.indexing import AdvancedIndex, at_index, require_fits, require_inside
+from onnx2torch_mlir.lowering.indexing import AdvancedIndex, require_fits
 from onnx2torch_mlir.lowering.movement import before_broadcast
 from onnx2torch_mlir.lowering.operand import Operand, Spec
 from onnx2torch_mlir.lowering.pointwise import broadcast_map, pointwise, scalar_constant
+from onnx2torch_mlir.lowering.positions import Positions
 from onnx2torch_mlir.lowering.reduction import identity_of
 from onnx2torch_mlir.lowering.registry import rule
 from onnx2torch_mlir.lowering.scalars import emit, scalar_body
@@ -76,22 +78,23 @@ def combiner(ctx: Context, name: str, dtype: torch.dtype) -> Callable[[ir.Value,
 
 def _scatter(ctx: Context, x: Operand, dim: int, index: Operand, update: Update, source: Operand | None = None) -> Operand:
     """Writes along ``dim`` at the positions in ``index``."""
-    b = ctx.b
     axis = dim_index(dim, x.rank)
     for a in range(x.rank):
         require_fits(ctx, index.shape[a], x.shape[a], a == axis)
         if source is not None:
             require_fits(ctx, index.shape[a], source.shape[a], False)
+    positions = Positions.of(ctx, index, x.shape[axis] if x.rank else 1)
     # Rows that are written as a whole have one index each.
-    plain, reads = before_broadcast(index)
-    require_inside(ctx, plain, x.shape[axis] if x.rank else 1)
-    size = ctx.sizes.value(x.shape[axis]) if x.rank else b.idx(1)
+    plain, reads = before_broadcast(positions.index)
+    positions = replace(positions, index=plain)
+    positions.require_inside(ctx)
+    limit = ctx.sizes.value(positions.size)
     depth = max((a + 1 for a in reads if a is not None), default=0)
 
     def place(here: Sequence[ir.Value]) -> list[ir.Value | int]:
         if not x.rank:
             return []
-        moved = at_index(ctx, ctx.at(plain, _along(ctx, reads, here)), index.dtype, size)
+        moved = positions.at(ctx, ctx.at(plain, _along(ctx, reads, here)), limit)
         return [moved if a == axis else a for a in range(x.rank)]
 
     return write(ctx, x, index.shape, place, update, depth)

@@ -104,6 +104,43 @@ def test_scatter_nd(shape, indices, update, opset):
     agrees("ScatterND", [ramp(*shape), indices, -ramp(*update)], opset=opset, native=NATIVE)
 
 
+OUTSIDE = {
+    "Gather": ("float[4, 5] x, int64[2] i", "Gather<axis=1>(x, i)", [[-6, 0], [0, 5], [-10, 0]]),
+    "GatherElements": ("float[4, 5] x, int64[1, 1] i", "GatherElements<axis=1>(x, i)", [[[-6]], [[-10]], [[5]]]),
+    "GatherND": ("float[4, 5] x, int64[1, 2] i", "GatherND(x, i)", [[[0, -6]], [[-5, 0]], [[3, 5]], [[-8, 0]]]),
+    "ScatterElements": ("float[4, 5] x, int64[1, 1] i, float[1, 1] u", "ScatterElements<axis=1>(x, i, u)", [[[-6]], [[5]]]),
+    "ScatterND": ("float[4, 5] x, int64[1, 2] i, float[1] u", "ScatterND(x, i, u)", [[[1, 5]], [[1, -6]], [[-5, 0]]]),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_what_is_outside_is_refused(name):
+    """Also what would be inside if it were counted from the end twice, or of several axes together."""
+    inputs, call, indices = OUTSIDE[name]
+    model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18]> g ({inputs}) => (float[N, M] y) {{ y = {call} }}')
+    program = o2m.convert(model)
+    engine = program.compile()
+    for index in indices:
+        rest = [np.ones([1] * (2 if "1, 1] u" in inputs else 1), np.float32)] if " u" in inputs else []
+        with pytest.raises(o2m.Refusal, match="an index lies outside"):
+            engine.run([ramp(4, 5), np.array(index), *rest])
+
+
+CALLS = ["GatherElements<axis=1>(x, i)", "ScatterElements<axis=1>(x, i, i)", "GatherND(x, i)"]
+
+
+@pytest.mark.parametrize("dim", ["5", "N"])
+@pytest.mark.parametrize("call", CALLS)
+def test_positions_are_counted_where_they_are_used(call, dim):
+    """An index that counts negative positions from the end is not made for it."""
+    text = f"int64[4, {dim}] x, int64[4, 1] i"
+    model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18]> g ({text}) => (int64[A, B] y) {{ y = {call} }}')
+    program = o2m.convert(model)
+    assert "aten.where" in str(program)
+    # Where an element is checked, and where it is used.
+    assert str(program.to_mlir("linalg")).count("arith.select") == 2
+
+
 @pytest.mark.parametrize("mode", ["linear", "circular"])
 def test_tensor_scatter(mode):
     cache, update = ramp(2, 1, 5, 3), -ramp(2, 1, 2, 3)

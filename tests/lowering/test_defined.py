@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,20 +76,28 @@ def test_integer_power(dtype: torch.dtype) -> None:
     assert of(aten.pow.Tensor_Tensor, x, y).tolist() == want
 
 
-def _read(index: list[int]) -> None:
+def _selected(graph: torch.fx.Graph, x: torch.fx.Node, index: torch.fx.Node) -> torch.fx.Node:
+    return call(graph, aten.index_select.default, x, 0, index)
+
+
+def _indexed(graph: torch.fx.Graph, x: torch.fx.Node, index: torch.fx.Node) -> torch.fx.Node:
+    return call(graph, aten.index.Tensor, x, [index])
+
+
+def _read(read: Callable[[torch.fx.Graph, torch.fx.Node, torch.fx.Node], torch.fx.Node], index: list[int]) -> None:
     x = torch.randn(4, 3)
-    exported = program(
-        lambda graph, p, q: call(graph, aten.index_select.default, p, 0, q), [x, torch.tensor(index)], ((4, 3), ("n",))
-    )
+    exported = program(read, [x, torch.tensor(index)], ((4, 3), ("n",)))
     got = run(exported, [x, torch.tensor(index)])[0]
     torch.testing.assert_close(got, x[index])
 
 
-def test_an_index_counts_from_the_end_or_is_refused() -> None:
-    _read([0, -1, -4, 3])
-    for bad in (4, -5, 2**40):
+def test_an_index_that_torch_refuses_is_refused() -> None:
+    """Negative ones count from the end in index.Tensor alone."""
+    _read(_selected, [0, 2, 3])
+    _read(_indexed, [0, -1, -4, 3])
+    for read, bad in ((_selected, -1), (_selected, 4), (_selected, 2**40), (_indexed, -5), (_indexed, 4)):
         with pytest.raises(Refusal) as caught:
-            _read([0, bad])
+            _read(read, [0, bad])
         assert caught.value.findings[0].code == "O2M-X001"
 
 
