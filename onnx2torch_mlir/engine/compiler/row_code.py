@@ -13,8 +13,9 @@ from onnx2torch_mlir.engine.compiler.kernels import relax_sums
 from onnx2torch_mlir.engine.compiler.nests import Nest, Place, row_axes, uses
 from onnx2torch_mlir.engine.compiler.parallel_loops import parallel, thread_count, worker
 from onnx2torch_mlir.engine.compiler.repeated_code import RepeatedCode, alike
-from onnx2torch_mlir.engine.compiler.row_loops import Loops, Spot
+from onnx2torch_mlir.engine.compiler.row_loops import Loops
 from onnx2torch_mlir.engine.compiler.row_passes import Pass, Step, passes_of
+from onnx2torch_mlir.engine.compiler.row_spots import Spot
 from onnx2torch_mlir.engine.compiler.streams import pays
 from onnx2torch_mlir.engine.compiler.walks import block_of, made_by, root_of
 

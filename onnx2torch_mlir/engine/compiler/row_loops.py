@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from torch_mlir import ir
-from torch_mlir.dialects import affine, arith, scf
+from torch_mlir.dialects import arith, scf
 
 from onnx2torch_mlir.engine.compiler.extents import Length, index
 from onnx2torch_mlir.engine.compiler.nests import Place, uses
@@ -22,28 +21,12 @@ from onnx2torch_mlir.engine.compiler.row_lanes import (
     vectors_at_once,
 )
 from onnx2torch_mlir.engine.compiler.row_passes import Element, Pass, Step
+from onnx2torch_mlir.engine.compiler.row_spots import Asking, Spot
 from onnx2torch_mlir.engine.compiler.row_sums import Numbers, Sum, sums_of, together, total
-from onnx2torch_mlir.engine.compiler.streams import AHEAD, Stream, times
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import root_of
 
 Running: TypeAlias = list[list[Values]]
 """What sums are so far: of each, of each of its numbers, one element or some vectors."""
-
-
-@dataclass(frozen=True)
-class Spot:
-    """Where an element is: the buffer, the first of its indices, and the rest of them over the loops of the pass; whether each
-    row has its own, which may be ``far``."""
-
-    array: ir.Value
-    first: list[ir.Value]
-    rest: tuple[ir.AffineExpr, ...]
-    far: bool = False
-
-    def indices(self, here: list[ir.Value]) -> list[ir.Value]:
-        """The indices at one place of the loops."""
-        return [*self.first, *(_applied(expression, here) for expression in self.rest)]
 
 
 class Loops:
@@ -66,8 +49,7 @@ class Loops:
         self._dims, self._lengths, self._kept, self._where = dims, lengths, kept, where
         self._unit, self._alone = of_host(), alone
         self._zero, self._one = index(0), index(1)
-        self._asked: set[ir.Value] = set()
-        """Buffers of which what the next rows meet has been asked for."""
+        self._asking = Asking()
 
     def write(self, one: Pass, row: list[ir.Value]) -> None:
         """The loops of a pass over a row, whose place along each dim of the rows is given."""
@@ -281,29 +263,13 @@ class Loops:
         spot = self._where(step, place)
         moves = any(uses(expression, [len(here) - 1]) for expression in spot.rest)
         if moves:
-            self._ask(spot, here, lanes, writes=False)
+            self._asking.at(spot, here, lanes, writes=False)
         return lanes.load(spot.array, spot.indices(here), moves)
 
     def _store(self, step: Step, place: Place, values: Values, here: list[ir.Value], lanes: Lanes) -> None:
         spot = self._where(step, place)
-        self._ask(spot, here, lanes, writes=True)
+        self._asking.at(spot, here, lanes, writes=True)
         lanes.store(values, spot.array, spot.indices(here))
-
-    def _ask(self, spot: Spot, here: list[ir.Value], lanes: Lanes, *, writes: bool) -> None:
-        """Where a pass is the first that goes along a row, ask for what it will meet there, or in the next one."""
-        root = root_of(spot.array)
-        if not spot.far or not lanes.whole or root in self._asked or not _has_no_gaps(spot.array):
-            return
-        self._asked.add(root)
-        *before, last = spot.indices(here)
-        stream = Stream(spot.array, tuple(before), writes)
-        later = arith.AddIOp(last, index(AHEAD * lanes.whole)).result
-        stream.line().ask(times(later, stream.width), lanes.whole)
-
-
-def _has_no_gaps(array: ir.Value) -> bool:
-    """Whether a row begins where the one before ends."""
-    return not isinstance(ir.MemRefType(array.type).layout, ir.StridedLayoutAttr)
 
 
 def _flat(running: Running) -> list[ir.Value]:
@@ -324,15 +290,6 @@ def _single(numbers: list[Numbers]) -> Running:
 
 def _first(numbers: list[Values]) -> Numbers:
     return [first for (first,) in numbers]
-
-
-def _applied(expression: ir.AffineExpr, here: list[ir.Value]) -> ir.Value:
-    if isinstance(expression, ir.AffineDimExpr):
-        return here[expression.position]
-    if isinstance(expression, ir.AffineConstantExpr):
-        return index(expression.value)
-    value: ir.Value = affine.AffineApplyOp(ir.AffineMap.get(len(here), 0, [expression]), here).result
-    return value
 
 
 def _multiple(number: ir.Value, of: ir.Value) -> ir.Value:
