@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func
+from torch_mlir.dialects import func
 
 from onnx2torch_mlir.engine.compiler import contraction_tails, threads
 from onnx2torch_mlir.engine.compiler.arguments import Weights
@@ -20,6 +20,7 @@ from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, filled_be
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import bytes_on, functions, is_memref, named, symbol
 from onnx2torch_mlir.engine.compiler.window_code import code_of
+from onnx2torch_mlir.engine.compiler.window_filters import Filters, filters_of
 from onnx2torch_mlir.engine.compiler.window_match import ELEMENTS, Found, match
 from onnx2torch_mlir.engine.compiler.window_tails import Input, Tail
 from onnx2torch_mlir.engine.compiler.window_taps import Taps
@@ -131,7 +132,7 @@ def _call(found: Found, program: _Program) -> None:
     after = _after(found, fill) if fill is not None and not by_pieces else None
     if after is not None:
         contraction_tails.prepare(after.found, generic)
-    for filters in _filters(found, sums=fill is None):
+    for filters in filters_of(found, _MOST_PLACES, sums=fill is None):
         _call_for(filters, found, program, fill, packing, after)
     if fill is not None:
         fill.erase()
@@ -141,33 +142,8 @@ def _call(found: Found, program: _Program) -> None:
         contraction_tails.leave_out(after.found)
 
 
-@dataclass(frozen=True)
-class _Filters:
-    """Of the filters that read the same: ``together`` from ``first`` on, ``count`` times (None: all of the loop)."""
-
-    together: int = 1
-    first: int = 0
-    count: int | None = None
-
-
-def _filters(found: Found, *, sums: bool) -> list[_Filters]:
-    """How many filters each call is of; of one each where they are added to ``sums`` that are there."""
-    length = found.lengths[found.alike] if found.alike is not None and not sums else None
-    if length is None:
-        return [_Filters()]
-    most = of_host().registers // _MOST_PLACES
-    together, rest = divmod(length, most)
-    parts = [_Filters(most, 0, together), _Filters(rest, length - rest, 1)]
-    return [part for part in parts if part.together and part.count]
-
-
-def _outer(found: Found, filters: _Filters) -> list[int]:
-    """The loops around a tile: that over filters is inside if a tile is of several."""
-    return [dim for dim in found.outer if filters.together == 1 or dim != found.alike]
-
-
 def _call_for(
-    filters: _Filters, found: Found, program: _Program, fill: ir.Operation | None, packing: Packing | None, after: _After | None
+    filters: Filters, found: Found, program: _Program, fill: ir.Operation | None, packing: Packing | None, after: _After | None
 ) -> None:
     """Put a call for these filters, or one for each part of the channels, before the nest."""
     generic, by_pieces = found.generic, found.places is None and found.weight is None
@@ -184,7 +160,7 @@ def _call_for(
     # Registers hold as many vectors of sums as there is room for beside what is read.
     room = of_host().registers // 2
     most = room if spread else min(_MOST_PLACES, room // filters.together)
-    window = Window(taps, len(_outer(found, filters)), kinds[2], fill is not None, most, tail, spread)
+    window = Window(taps, len(filters.outer(found)), kinds[2], fill is not None, most, tail, spread)
     uses = program.windows.setdefault(window, _Uses(f"o2m_window_{len(program.windows)}"))
     uses.masked = uses.masked or channels is None or (channels % lanes != 0 and not spread)
     pieces = _blocks(found, lanes, kinds[0])
@@ -210,7 +186,7 @@ def _call_for(
         around = [_weight_steps(found, packing)] if packing is not None and found.along_lines else []
         around += after.around if after is not None else []
         if filters.first:
-            starts = _behind(starts, filters, found, kinds[2], around, tail)
+            starts = filters.behind(starts, found, kinds[2], around, tail)
         given = list(found.scalars)
         if fill is not None:
             number = number_of_fill(fill)
@@ -221,27 +197,6 @@ def _call_for(
             here = [bytes_on(start, piece.first * step) for start, step in zip(starts, steps, strict=True)]
             words = _words(found, kinds[0], kinds[2], filters, piece, around, [channels] if spread and channels else [])
             func.CallOp([], ir.FlatSymbolRefAttr.get(uses.name), [program.weights.context, *here, *given, *words])
-
-
-def _behind(
-    starts: list[ir.Value], filters: _Filters, found: Found, width: int, around: list[dict[int, int]], tail: Tail | None
-) -> list[ir.Value]:
-    """Where the first of the ``filters`` begins in each array: in the weight and the result, of elements of ``width`` bytes,
-    and in what the tail reads."""
-    assert found.alike is not None
-    sizes, out = Sizes(found), len(found.operands) - 1
-    x, w, o, *inputs = starts
-    of_weight, *of_inputs = (sizes.number(steps[found.alike]) for steps in around)
-    steps = [of_weight, sizes.step(out, found.alike, width)]
-    for each in () if tail is None else tail.inputs:
-        steps.append(
-            of_inputs.pop(0) if each.kind == "around"
-            else sizes.step(out, found.alike, each.bytes) if each.kind == "all"
-            else sizes.number(0)
-        )
-    first = sizes.number(filters.first)
-    moved = [bytes_on(start, arith.MulIOp(step, first).result) for start, step in zip([w, o, *inputs], steps, strict=True)]
-    return [x, *moved]
 
 
 @dataclass(frozen=True)
@@ -289,14 +244,14 @@ def _variants(places: int | None, most: int) -> set[int]:
 
 
 def _words(
-    found: Found, read: int, width: int, filters: _Filters, piece: _Piece, around: list[dict[int, int]], covered: list[int]
+    found: Found, read: int, width: int, filters: Filters, piece: _Piece, around: list[dict[int, int]], covered: list[int]
 ) -> list[ir.Value]:
     """Counts and steps; ``read`` and ``width`` are the bytes of an element of what the function reads and writes; ``around``
     says how many bytes the outer loops move what else they move; ``covered``: the channels, if places are vectors of them."""
     sizes = Sizes(found)
     out = len(found.operands) - 1
     words: list[ir.Value] = []
-    for dim in _outer(found, filters):
+    for dim in filters.outer(found):
         count = sizes.number(filters.count) if dim == found.alike and filters.count is not None else sizes.count(dim)
         words += [count, sizes.step(0, dim), sizes.step(out, dim, width)]
         words += [sizes.number(steps[dim]) for steps in around]
