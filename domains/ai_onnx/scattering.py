@@ -37,10 +37,13 @@ def scatter_nd(g: ProgramBuilder, data: Value, indices: Value, updates: Value, *
         place = wrapped(g, g.select(indices, indices.rank - 1, item), size)
         flat = g.add(g.mul(flat, g.size_value(size)), place)
         known = place.dims()
-        if known is None or not all(D.is_nonnegative(number) and D.is_nonnegative(size - 1 - number) for number in known):
+        is_inside = known is not None and all(
+            D.is_nonnegative(number) and D.is_nonnegative(size - 1 - number) for number in known
+        )
+        # Of several axes, what is outside of one may be inside of what they are together.
+        if length > 1 and not is_inside:
             outside += [g.binary("lt", place, 0), g.binary("ge", place, g.size_value(size))]
-    # Of several axes, what is outside of one may be inside of what they are together.
-    for condition in outside if length > 1 else ():
+    for condition in outside:
         flat = g.where(condition, -1, flat)
     count, rest = D.product(places), D.product(inner)
     rows = g.reshape(data, [D.product(outer), rest])

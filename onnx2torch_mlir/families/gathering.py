@@ -12,11 +12,11 @@ from onnx2torch_mlir.families.indexing import along, axis_in, count_along, wrapp
 def gather(g: ProgramBuilder, data: Value, indices: Value, *, axis: int = 0) -> Value:
     """``indices``, of any rank, in place of ``axis``. Source: ONNX Gather."""
     axis = axis_in(axis, data.rank)
-    if indices.rank == 0:
-        known = wrapped(g, indices, data.shape[axis]).dims()
-        if known is not None and isinstance(known[0], int):
-            return g.select(data, axis, known[0])
-    flat = g.call("aten.index_select.default", data, axis, wrapped(g, g.reshape(indices, [-1]), data.shape[axis]))
+    places = wrapped(g, g.reshape(indices, [-1]), data.shape[axis])
+    known = places.dims()
+    if indices.rank == 0 and known is not None and isinstance(known[0], int):
+        return g.select(data, axis, known[0])
+    flat = g.call("aten.index_select.default", data, axis, places)
     return g.reshape(flat, [*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]])
 
 

@@ -11,7 +11,7 @@ from torch_mlir.dialects import arith, scf
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
 from onnx2torch_mlir.engine.compiler.extents import index
 from onnx2torch_mlir.engine.compiler.streams import AHEAD, Line, Stream, times
-from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, loops_of, nested, symbol
+from onnx2torch_mlir.engine.compiler.walks import FIRST_INDEX, constant_of, functions, loops_of, nested, symbol
 
 FAR = "o2m.far"
 """The attribute of a function in which to ask pays (`streams.pays`) for what some call gives it."""
@@ -21,8 +21,6 @@ _GROUP_BYTES = 4 * LINE_BYTES
 """Of the widest numbers, at least as many as this go in a group: a line is asked for once."""
 _LONG, _LONG_INSIDE = 4096, 512
 """From how many turns on a loop asks, and one inside of another."""
-_ACCESSES = {"memref.load": 1, "memref.store": 2}
-"""Which operand of an access is its first index."""
 
 
 def write(module: ir.Module, kernels: Container[str]) -> None:
@@ -42,7 +40,7 @@ def _streams(loop: ir.Operation) -> list[Stream]:
     block = loop.regions[0].blocks[0]
     found: dict[tuple[ir.Value, ...], bool] = {}
     for one in inside:
-        first = _ACCESSES.get(one.name)
+        first = FIRST_INDEX.get(one.name)
         if first is None:
             continue
         buffer, *indices = list(one.operands)[first - 1 :]

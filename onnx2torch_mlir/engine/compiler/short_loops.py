@@ -13,13 +13,11 @@ from collections.abc import Container
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import constant_of, loops_of, nested
+from onnx2torch_mlir.engine.compiler.walks import FIRST_INDEX, constant_of, loops_of, nested
 
 _MOST = 64
 """Turns from which on LLVM would not unroll a loop."""
 _KEPT = "#llvm.loop_annotation<unroll = <disable = true>>"
-_ACCESSES = {"memref.load": 1, "memref.store": 2}
-"""Which operand of an access is its first index."""
 
 
 def mark(module: ir.Module, kernels: Container[str]) -> None:
@@ -57,7 +55,7 @@ def _is_short(loop: ir.Operation) -> bool:
 
 def _is_dense(user: ir.Operation, position: int) -> bool:
     """Whether what uses a turn's number, at this operand, reads or writes neighbours in neighbouring turns."""
-    before = _ACCESSES.get(user.name)
+    before = FIRST_INDEX.get(user.name)
     if before is None or position < before:
         return False
     strides, _ = ir.MemRefType(user.operands[before - 1].type).get_strides_and_offset()

@@ -2,7 +2,7 @@
 
 A processor fetches what is read in order by itself, but no further than the end of a page, and not what is written. A loop of
 a single operation over 4 MB takes five sixths of the time where it asks (Cascade Lake), one of long chains of operations seven
-eighths, a softmax of 1024 numbers a row four fifths. What is in the caches next to the processor gains nothing.
+eighths, a softmax of 512 numbers a row four fifths. What is in the caches next to the processor gains nothing.
 """
 
 from __future__ import annotations

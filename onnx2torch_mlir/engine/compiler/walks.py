@@ -9,6 +9,8 @@ from torch_mlir.dialects import arith, llvm
 
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
 
+FIRST_INDEX = {"memref.load": 1, "memref.store": 2}
+"""Which operand of an access to a buffer is its first index; the buffer is the one before."""
 _VIEWS = (
     "memref.subview",
     "memref.cast",
