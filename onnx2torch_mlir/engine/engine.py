@@ -29,7 +29,8 @@ from onnx2torch_mlir.engine.weights import OnDemand, loaded
 from onnx2torch_mlir.lowering.lowered import Lowered
 
 _MANY = 2 << 20
-"""Bytes of weights for which the compiler's process makes room: idle, it takes a hundred times that."""
+"""Bytes of weights for which the compiler's process makes room: idle, it takes a hundred times that. For fewer it does where
+this process has compiled one program, as those that serve a model do: for a second one it begins once more, and stays."""
 
 
 @dataclass(frozen=True)
@@ -195,8 +196,8 @@ class Engine:
             if self._weights is not None:
                 return
             given, files = self._lowered.weights, MappedFiles()
-            if sum(one.spec.dtype.itemsize * math.prod(one.spec.shape) for one in given) >= _MANY:
-                isolation.retire()
+            size = sum(one.spec.dtype.itemsize * math.prod(one.spec.shape) for one in given)
+            isolation.retire(after=None if size >= _MANY else 1)
             # First what may have to be copied, while nothing is packed yet: a model's largest weight is often among it.
             weights = [
                 loaded(one, files=files)

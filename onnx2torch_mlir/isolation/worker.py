@@ -39,6 +39,7 @@ class Worker:
         self._stderr: IO[bytes] | None = None
         self._recycle = False
         self._waits_for_first = False
+        self._tasks = 0
 
     @property
     def pid(self) -> int | None:
@@ -64,6 +65,7 @@ class Worker:
         with self._lock:
             process, stderr = self._running()
             self._waits_for_first = False
+            self._tasks += 1
             stderr.truncate(0)
             expired = threading.Event()
 
@@ -116,15 +118,15 @@ class Worker:
         """End the worker if it has been started ahead and has had no task: none is to come."""
         self._close_unless_busy(waits_for_first=True)
 
-    def retire(self) -> None:
+    def retire(self, *, after: int | None = None) -> None:
         """End the worker unless it is at work or has been started ahead: its owner needs memory more than the next call needs
-        it to be there."""
-        self._close_unless_busy(waits_for_first=False)
+        it to be there. With ``after``, only if its owner has had no more tasks than these: further ones are not likely."""
+        self._close_unless_busy(waits_for_first=False, after=after)
 
-    def _close_unless_busy(self, *, waits_for_first: bool) -> None:
+    def _close_unless_busy(self, *, waits_for_first: bool, after: int | None = None) -> None:
         if self._lock.acquire(blocking=False):
             try:
-                if self._waits_for_first == waits_for_first:
+                if self._waits_for_first == waits_for_first and (after is None or self._tasks <= after):
                     self.close()
             finally:
                 self._lock.release()
@@ -215,9 +217,9 @@ def dismiss() -> None:
     _shared.dismiss()
 
 
-def retire() -> None:
+def retire(*, after: int | None = None) -> None:
     """`Worker.retire` on the shared worker."""
-    _shared.retire()
+    _shared.retire(after=after)
 
 
 def shutdown() -> None:

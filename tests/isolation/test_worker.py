@@ -149,6 +149,15 @@ def test_a_worker_retires_when_it_has_nothing_to_do(worker):
     assert worker.call("tasks:pid") == ahead != first
 
 
+def test_a_worker_retires_after_one_task_but_not_after_more(worker):
+    first = worker.call("tasks:pid")
+    worker.retire(after=1)
+    assert worker.pid is None
+    second = worker.call("tasks:pid")
+    worker.retire(after=1)
+    assert worker.call("tasks:pid") == second != first
+
+
 def test_a_worker_at_work_does_not_retire(worker):
     def meanwhile():
         other = threading.Thread(target=worker.retire)
