@@ -1,13 +1,15 @@
 """Products of bfloat16 by the processor's instruction for two of them: rows that turn out to be bfloat16, and what is left to
 floats."""
 
+import dataclasses
+
 import ml_dtypes
 import numpy as np
 import pytest
 import torch
 
 from onnx2torch_mlir import engine
-from onnx2torch_mlir.engine.compiler import brain_rows, vector_unit
+from onnx2torch_mlir.engine.compiler import brain_products, brain_rows, vector_unit
 from onnx2torch_mlir.engine.compiler.task import build
 from tests.engine.programs import N, lowered
 from tests.engine.test_ahead_of_time import compiled, needs_compiler
@@ -47,23 +49,24 @@ def as_if_normal(made, x, monkeypatch):
 def test_rows_times_weights(columns, steps, threads):
     weight = numbers(B, steps, columns)
     code = engine.compile(program(weight), threads=threads)
-    for count in (0, 1, 2, 3, 7, 8, 9, 31, 250):
+    for count in (0, 1, 2, 3, 7, 8, 9, 16, 31, 36, 250):
         x = numbers(B, count, steps)
         assert agrees(code.run([x])[0], x, weight), count
 
 
 @needs_products
+@pytest.mark.parametrize("steps", [20, 70])
 @pytest.mark.parametrize("count", [1, 2, 3, 40])
-def test_it_is_pairs_that_are_multiplied(count, monkeypatch):
+def test_it_is_pairs_that_are_multiplied(count, steps, monkeypatch):
     """Seen by what they make of subnormal numbers; a row or two are none, and any of those numbers makes all rows floats."""
-    weight = np.full((20, 40), HUGE, BRAIN)
-    x = np.full((count, 20), TINY, BRAIN)
+    weight = np.full((steps, 40), HUGE, BRAIN)
+    x = np.full((count, steps), TINY, BRAIN)
     made = program(weight)
     assert bool(as_if_normal(made, x, monkeypatch).any()) == (count < 3)
     x[:-1] = 1
     found = engine.compile(made).run([x])[0].astype(np.float64)
-    np.testing.assert_allclose(found[-1], 20 * TINY * HUGE, rtol=1e-2)
-    np.testing.assert_allclose(found[:-1], 20 * HUGE, rtol=1e-2)
+    np.testing.assert_allclose(found[-1], steps * TINY * HUGE, rtol=1e-2)
+    np.testing.assert_allclose(found[:-1], steps * HUGE, rtol=1e-2)
 
 
 @needs_products
@@ -113,11 +116,20 @@ def test_only_weights_that_are_bfloat16_ask_for_rows_that_are():
     assert b"brain_rows" not in build(made.bytecode, options(1))["object"]
 
 
+def test_a_matrix_unit_does_whole_tiles_where_there_is_one():
+    weight = numbers(B, 64, 32)
+    unit = vector_unit.of_host()
+    assert (b"o2m_matrix_tdpbf16ps" in build(program(weight).bytecode, options(1))["object"]) == unit.has_brain_matrices
+    without = dataclasses.replace(unit, has_brain_matrices=False)
+    assert "tdpbf16ps" not in brain_products.functions(without)
+    assert unit.has_brain_matrices == ("tdpbf16ps" in brain_products.functions(unit))
+
+
 @needs_compiler
 def test_for_c_programs(tmp_path):
     weight = numbers(B, 33, 20)
     made = program(weight)
     model, peer = compiled(made, tmp_path / "out", 1), engine.compile(made)
-    for rows in (1, 5):
+    for rows in (1, 5, 40):
         x = numbers(B, rows, 33)
         np.testing.assert_array_equal(model.run([x])[0], peer.run([x])[0])

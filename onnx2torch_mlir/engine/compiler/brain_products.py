@@ -2,27 +2,29 @@
 
 Neighbours along the sum share a word of each column, and of each row, so that one instruction adds both products to a sum of
 float32. It takes subnormal numbers for zeros, whose products with a normal number may be none: such operands are left to tiles
-of floats.
+of floats. A matrix unit does the same faster (brain_matrices.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onnx2torch_mlir.engine.compiler import brain_floats, coded_tiles, tile_asks
+from onnx2torch_mlir.engine.compiler import brain_floats, brain_matrices, coded_tiles, tile_asks
 from onnx2torch_mlir.engine.compiler.code_text import constants, declared
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _NAME = "o2m_coded_pairs"
 
 
-def call(moved: Mapping[str, str]) -> str:
-    """A call of @o2m_coded_pairs, each argument by its own name unless it is ``moved``."""
-    return coded_tiles.call(_NAME, moved)
+def call(unit: VectorUnit, moved: Mapping[str, str]) -> str:
+    """A call of what multiplies bfloat16 (`coded_tiles.PANELS`), each argument by its own name unless it is ``moved``."""
+    return brain_matrices.call(moved) if unit.has_brain_matrices else coded_tiles.call(_NAME, moved)
 
 
 def functions(unit: VectorUnit) -> str:
-    """@o2m_coded_pairs (`coded_tiles.panels`) and its tiles."""
+    """What `call` calls."""
+    if unit.has_brain_matrices:
+        return brain_matrices.functions(unit)
     heights = sorted({unit.rows, 4, 2, 1}, reverse=True)
     steps = [*constants(pair=2), "%steps = arith.ceildivsi %k, %pair : i64"]
 

@@ -26,26 +26,26 @@ TILE = [
 """What a tile takes: the header of the codes, its first row, the table of rows from that on (of which the second entry of each
 is its place in the result), a panel of columns, the result; how many bytes apart rows are; how many columns there are and how
 many steps the tile takes along the sum; whether to add to the result."""
-_ARGUMENTS = [
+PANELS = [
     *((f"%{name}", "!llvm.ptr") for name in ("header", "narrow", "rows", "b", "c")),
     *words(["i", "m", "n", "k"]),
     ("%add", "i1"),
 ]
+"""What `panels` take: the header, what has the rows (`narrowed_rows.made`), their table, columns and the result; which row is
+the first, how many there are, how many columns, the sum's length, and whether to add to the result."""
 
 
 def call(function: str, moved: Mapping[str, str]) -> str:
-    """A call of what `panels` wrote, each argument by its own name unless it is ``moved``."""
-    return called(function, [(moved.get(name, name), type_) for name, type_ in _ARGUMENTS])
+    """A call of what takes `PANELS`, each argument by its own name unless it is ``moved``."""
+    return called(function, [(moved.get(name, name), type_) for name, type_ in PANELS])
 
 
 def panels(
     unit: VectorUnit, name: str, steps: Sequence[str], heights: Sequence[int], tile: Callable[[int, str], list[str]]
 ) -> str:
-    """@name, which does what @o2m_coded_panels does: all tiles of one panel after the other.
+    """@name(`PANELS`), which does what @o2m_coded_panels does: all tiles of one panel after the other.
 
-    Its arguments are the header, ``%narrow`` (`narrowed_rows.made`), the table of rows, columns and the result; for ``m`` rows
-    from number ``i`` of these on and ``n`` columns; the sum's length and whether to add. ``steps`` compute ``%steps``; a
-    ``tile`` of some rows is called by the words for that, of what it is given.
+    ``steps`` compute ``%steps``; a ``tile`` of some rows is called by the words for that, of what it is given.
     """
     moved = {"%a": "%first_row", "%rows": "%row_place", "%b": "%bj", "%c": "%cj"}
     given = [(moved.get(argument, argument), type_) for argument, type_ in TILE]
@@ -60,7 +60,7 @@ def panels(
         return "\n".join(lines)
 
     lines = [
-        f"func.func private @{name}({declared(_ARGUMENTS)}) {{",
+        f"func.func private @{name}({declared(PANELS)}) {{",
         *constants(none=0, one=1, width=unit.columns, head=narrowed_rows.HEAD_BYTES),
         *header_word("%panel_bytes", "%header", coded_words.PANEL),
         *header_word("%far", "%narrow", narrowed_rows.FAR),

@@ -144,8 +144,8 @@ class Blocks:
             moved["%k"] = "%kn0"
             panels = [coded_columns.call(moved)]
             if self.kind.narrow:
-                products = coded_bytes if self.kind.narrow == "bytes" else brain_products
-                panels = ["scf.if %are_narrow {", products.call(moved), "} else {", *panels, "}"]
+                multiplied = coded_bytes.call(moved) if self.kind.narrow == "bytes" else brain_products.call(self.unit, moved)
+                panels = ["scf.if %are_narrow {", multiplied, "} else {", *panels, "}"]
             panels += ["scf.if %has_tail {", of_block, "}"]
         lines = [
             f"func.func private @{name}({declared(self.arguments_of_blocks())}, {threads.RANGE}) {{",

@@ -7,7 +7,7 @@ part, so that a panel's part does.
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import integer_packing, integer_tile, matrix_tiles, row_tables, tail_text, threads
+from onnx2torch_mlir.engine.compiler import integer_matrices, integer_packing, integer_tile, row_tables, tail_text, threads
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.integer_products import products
@@ -44,7 +44,7 @@ def functions_for(unit: VectorUnit, kinds: set[Kind], *, has_halves: bool) -> st
     texts += [*of_form(fours=False), integer_packing.columns(unit)]
     if unit.largest_byte and any(kind.packed for kind in kinds):
         texts += of_form(fours=True)
-        texts += [matrix_tiles.functions(unit)] if unit.has_matrices else []
+        texts += [integer_matrices.functions(unit)] if unit.has_matrices else []
     texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
     return "\n".join(texts)
 

@@ -1,31 +1,145 @@
-"""Products of bytes by a processor's matrix unit (AMX): tiles of 16 rows of 64 bytes, whose products are added as int32 sums.
+"""A processor's matrix unit (AMX): tiles of 16 rows of 64 bytes, whose products are added up in tiles of 16 by 16 sums.
 
-Both operands are the fours of integer_tile.py: 16 of each are a tile. Two tiles of rows meet two of columns, so that each tile
-that is loaded is used twice. The sums of these four go by way of memory, for the result's rows may be anywhere.
+Numbers of a row of the left operand lie together, by words of 32 bits: four bytes (integer_matrices.py), or two bfloat16
+(brain_matrices.py). Of the right one a panel has the same words of 32 columns, one step along the sum after the other. Two
+tiles of rows meet two of columns, so that each tile that is loaded is used twice. The sums of these four go by way of memory,
+for the result's rows may be anywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from onnx2torch_mlir.engine.compiler.code_text import column_masks, masked_load, masked_store
+from onnx2torch_mlir.engine.compiler.code_text import column_masks, constants, declared, masked_load, masked_store, words
 from onnx2torch_mlir.engine.compiler.integer_products import PANEL
-from onnx2torch_mlir.engine.compiler.integer_tile import starts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
-_ROWS = 32
-_FEWEST_ROWS = 16
-"""Fewer rows are multiplied by vectors: loading a tile of columns takes as long, however few rows meet it."""
+STEPS = 16
+"""Words of a row of a tile: how many steps along the sum a product of tiles takes."""
+BYTES, BRAIN_FLOATS = "tdpbusd", "tdpbf16ps"
+"""Instructions: of unsigned bytes by signed ones, whose sums are int32, and of bfloat16, whose sums are float32."""
 
+_ROWS = 32
 _SUMS = (0, 1, 2, 3)
 _LEFT = (4, 5)
 _RIGHT = (6, 7)
 """Registers: sums of the upper and the lower rows, each with both halves of the columns; tiles of rows, and of columns."""
 
 
-def functions(unit: VectorUnit) -> str:
-    """@o2m_products_matrices, which does what @o2m_products_fours does, and what it calls."""
-    return "\n".join([_configure(), _block(2), _block(1), _result(unit), _products(unit)])
+def functions(instruction: str) -> str:
+    """What `turns` call, but for what takes the results."""
+    return "\n".join([_configure(instruction), *(_block(instruction, tiles) for tiles in (2, 1))])
+
+
+def room(unit: VectorUnit) -> list[str]:
+    """``%config`` and ``%sums``: what `turns` write to; ``%one`` is there."""
+    return [
+        *constants(room=_ROWS * unit.columns // 16),
+        *(
+            f"%{name} = llvm.alloca {count} x vector<16xi32> {{alignment = 64 : i64}} : (i64) -> !llvm.ptr"
+            for name, count in (("config", "%one"), ("sums", "%room"))
+        ),
+    ]
+
+
+def turns(instruction: str, result: str) -> list[str]:
+    """All tiles: ``%m`` rows, which begin at ``%a`` and have ``%bytes`` each, by ``%n`` columns of the panels ``%b``, of which
+    ``%panel_bytes`` each the first ``%skipped`` are not read, in ``%steps`` products of ``%words`` along the sum, `STEPS` if
+    there are several.
+
+    The ``result`` is a call of what `takes_results`. ``%none``, ``%one``, ``%two`` and ``%width`` are there, the `room`, the
+    ``%table`` of rows and the result ``%c``.
+    """
+
+    def block(tiles: int) -> str:
+        types = "!llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr"
+        return f"func.call @{_name(instruction, tiles)}(%ai, %bytes, %bk, %steps, %sums) : ({types}) -> ()"
+
+    return [
+        *constants(height=_ROWS, sixteen=16),
+        "%rest = arith.remui %m, %height : i64",
+        "%whole_rows = arith.subi %m, %rest : i64",
+        "%wholes = arith.divui %m, %height : i64",
+        "%no_whole = arith.cmpi eq, %wholes, %none : i64",
+        "%has_rest = arith.cmpi ne, %rest, %none : i64",
+        "%begin = arith.select %no_whole, %one, %none : i64",
+        "%end = arith.select %has_rest, %two, %one : i64",
+        "scf.for %turn = %begin to %end step %one : i64 {",
+        "%is_rest = arith.cmpi eq, %turn, %one : i64",
+        "%rows = arith.select %is_rest, %rest, %height : i64",
+        "%first = arith.select %is_rest, %whole_rows, %none : i64",
+        "%last = arith.select %is_rest, %m, %whole_rows : i64",
+        "%is_low = arith.cmpi sle, %rows, %sixteen : i64",
+        f"func.call @{_name(instruction, 'configure')}(%config, %rows, %words) : (!llvm.ptr, i64, i64) -> ()",
+        "scf.for %j = %none to %n step %width : i64 {",
+        PANEL,
+        "scf.for %i = %first to %last step %height : i64 {",
+        "%entry = arith.muli %i, %two : i64",
+        "%places = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        "%fi = arith.muli %i, %bytes : i64",
+        "%ai = llvm.getelementptr %a[%fi] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        "scf.if %is_low {",
+        block(1),
+        "} else {",
+        block(2),
+        "}",
+        result,
+        "}",
+        "}",
+        "}",
+        _tile("tilerelease"),
+    ]
+
+
+RESULT = [
+    *((f"%{name}", "!llvm.ptr") for name in ("sums", "places", "cj")),
+    *words(["rows", "columns"]),
+    ("%add", "i1"),
+]
+"""What `takes_results` takes: sums, where their rows' entries in the table of rows are, and where the first column of the
+result is; how many rows and columns there are, and whether to add to what is there."""
+
+
+def takes_results(
+    unit: VectorUnit, name: str, element: str, more: Sequence[tuple[str, str]] = (), start: Sequence[str] = ()
+) -> str:
+    """@name(`RESULT`, ``more``): rows of sums of type ``element`` go where they belong. What ``start`` computes of ``more``, as
+    ``%start0`` and ``%start1``, is added to both vectors of each row."""
+    lanes = unit.lanes
+    sums, mask, plus = f"vector<{lanes}x{element}>", f"vector<{lanes}xi1>", "addi" if element.startswith("i") else "addf"
+    zero = "0" if element.startswith("i") else "0.0"
+    lines = [
+        f"func.func private @{name}({declared([*RESULT, *more])}) {{",
+        *constants(none=0, one=1, two=2, width=unit.columns),
+        f"%zero = arith.constant dense<{zero}> : {sums}",
+        *column_masks(lanes),
+        f"%nowhere = arith.constant dense<false> : {mask}",
+        *(f"%held{half} = arith.select %add, %m{half}, %nowhere : {mask}" for half in range(2)),
+        *start,
+        "scf.for %i = %none to %rows step %one : i64 {",
+        "%entry = arith.muli %i, %two : i64",
+        "%pair = llvm.getelementptr %places[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
+        "%second = llvm.getelementptr %pair[1] : (!llvm.ptr) -> !llvm.ptr, i64",
+        "%offset = llvm.load %second : !llvm.ptr -> i64",
+        "%c0 = llvm.getelementptr %cj[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
+        f"%c1 = llvm.getelementptr %c0[{lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
+        "%fs = arith.muli %i, %width : i64",
+        "%s0 = llvm.getelementptr %sums[%fs] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
+        f"%s1 = llvm.getelementptr %s0[{lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
+    ]
+    for half in range(2):
+        lines += [
+            f"%v{half} = llvm.load %s{half} {{alignment = 4 : i64}} : !llvm.ptr -> {sums}",
+            masked_load(f"%h{half}", f"%c{half}", f"%held{half}", lanes, element),
+            *([f"%x{half} = arith.{plus} %v{half}, %start{half} : {sums}"] if start else []),
+            f"%y{half} = arith.{plus} %{'x' if start else 'v'}{half}, %h{half} : {sums}",
+            masked_store(f"%y{half}", f"%c{half}", f"%m{half}", lanes, element),
+        ]
+    return "\n".join([*lines, "}", "return", "}"])
+
+
+def _name(instruction: str, part: str | int) -> str:
+    return f"o2m_matrix_{instruction}_{part}"
 
 
 def _tile(name: str, *operands: str) -> str:
@@ -34,27 +148,32 @@ def _tile(name: str, *operands: str) -> str:
     return f'llvm.call_intrinsic "llvm.x86.{name}"({", ".join(operands)}) : ({", ".join(types)}) -> ()'
 
 
-def _configure() -> str:
-    """@o2m_configure_tiles(memory of 64 bytes, rows): so many rows, 1 to 32, in the tiles of the left operand and of sums."""
+def _configure(instruction: str) -> str:
+    """A function of (memory of 64 bytes, rows, words): so many rows, 1 to 32, in the tiles of the left operand and of sums; so
+    many words in a row of the former, and rows in a tile of the right operand."""
     lines = [
-        "func.func private @o2m_configure_tiles(%p: !llvm.ptr, %count: i64) {",
+        f"func.func private @{_name(instruction, 'configure')}(%p: !llvm.ptr, %count: i64, %words: i64) {{",
         "%nothing = arith.constant dense<0> : vector<16xi32>",
         "llvm.store %nothing, %p {alignment = 1 : i64} : vector<16xi32>, !llvm.ptr",
         "%palette = arith.constant 1 : i8",
         "llvm.store %palette, %p : i8, !llvm.ptr",
         "%bytes = arith.constant 64 : i8",
+        "%four = arith.constant 4 : i64",
+        "%used = arith.muli %words, %four : i64",
+        "%used_bytes = arith.trunci %used : i64 to i8",
         "%sixteen = arith.constant 16 : i64",
         "%one = arith.constant 1 : i64",
         "%upper = arith.minsi %count, %sixteen : i64",
         "%below = arith.subi %count, %upper : i64",
         "%lower = arith.maxsi %below, %one : i64",  # A tile without rows would be none.
-        *(f"%rows{i} = arith.trunci {v} : i64 to i8" for i, v in enumerate(("%upper", "%lower", "%sixteen"))),
+        *(f"%rows{i} = arith.trunci {v} : i64 to i8" for i, v in enumerate(("%upper", "%lower", "%words"))),
     ]
     heights = {0: 0, 1: 0, 2: 1, 3: 1, 4: 0, 5: 1, 6: 2, 7: 2}
+    widths = {tile: "%used_bytes" if tile in _LEFT else "%bytes" for tile in heights}
     for tile, height in heights.items():
         lines += [
             f"%w{tile} = llvm.getelementptr %p[{16 + 2 * tile}] : (!llvm.ptr) -> !llvm.ptr, i8",
-            f"llvm.store %bytes, %w{tile} : i8, !llvm.ptr",
+            f"llvm.store {widths[tile]}, %w{tile} : i8, !llvm.ptr",
             f"%h{tile} = llvm.getelementptr %p[{48 + tile}] : (!llvm.ptr) -> !llvm.ptr, i8",
             f"llvm.store %rows{height}, %h{tile} : i8, !llvm.ptr",
         ]
@@ -66,10 +185,11 @@ def _numbers() -> Iterator[str]:
     yield from (f"%t{i} = arith.constant {i} : i8" for i in range(8))
 
 
-def _block(tiles: int) -> str:
-    """@o2m_matrix_block_N(a, bytes of a row, b, steps, sums): N tiles of rows with two of columns; 32 sums in a row."""
+def _block(instruction: str, tiles: int) -> str:
+    """A function of (a, bytes of a row, b, products along the sum, sums): so many tiles of rows with two of columns; 32 sums in
+    a row."""
     lines = [
-        f"func.func private @o2m_matrix_block_{tiles}(%a: !llvm.ptr, %s_row: i64, %b: !llvm.ptr, %steps: i64,"
+        f"func.func private @{_name(instruction, tiles)}(%a: !llvm.ptr, %s_row: i64, %b: !llvm.ptr, %steps: i64,"
         " %c: !llvm.ptr) {",
         *_numbers(),
         "%none = arith.constant 0 : i64",
@@ -91,7 +211,7 @@ def _block(tiles: int) -> str:
     ]
     for row in range(tiles):
         lines.append(_tile("tileloadd64", f"%t{_LEFT[row]}", f"%pa{row}", "%s_row"))
-        lines += [_tile("tdpbusd", f"%t{_SUMS[2 * row + half]}", f"%t{_LEFT[row]}", f"%t{_RIGHT[half]}") for half in range(2)]
+        lines += [_tile(instruction, f"%t{_SUMS[2 * row + half]}", f"%t{_LEFT[row]}", f"%t{_RIGHT[half]}") for half in range(2)]
     lines.append("}")
     for row in range(tiles):
         for half in range(2):
@@ -100,115 +220,3 @@ def _block(tiles: int) -> str:
                 _tile("tilestored64", f"%t{_SUMS[2 * row + half]}", f"%pc{row}{half}", "%s_panel"),
             ]
     return "\n".join([*lines, "return", "}"])
-
-
-def _result(unit: VectorUnit) -> str:
-    """@o2m_matrix_result(sums, table, count, totals, less, c, columns, add): rows of sums go where they belong."""
-    lanes = unit.lanes
-    sums, mask = f"vector<{lanes}xi32>", f"vector<{lanes}xi1>"
-    lines = [
-        "func.func private @o2m_matrix_result(%sums: !llvm.ptr, %table: !llvm.ptr, %count: i64, %totals: !llvm.ptr, %less: i32,"
-        " %c: !llvm.ptr, %columns: i64, %add: i1) {",
-        "%none = arith.constant 0 : i64",
-        "%one = arith.constant 1 : i64",
-        "%two = arith.constant 2 : i64",
-        f"%zero = arith.constant dense<0> : {sums}",
-        f"%width = arith.constant {unit.columns} : i64",
-        *column_masks(lanes),
-        f"%nowhere = arith.constant dense<false> : {mask}",
-        *(f"%held{half} = arith.select %add, %m{half}, %nowhere : {mask}" for half in range(2)),
-        *starts(lanes),
-        "scf.for %i = %none to %count step %one : i64 {",
-        "%entry = arith.muli %i, %two : i64",
-        "%pair = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64",
-        "%second = llvm.getelementptr %pair[1] : (!llvm.ptr) -> !llvm.ptr, i64",
-        "%offset = llvm.load %second : !llvm.ptr -> i64",
-        "%c0 = llvm.getelementptr %c[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-        f"%c1 = llvm.getelementptr %c0[{lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
-        "%fs = arith.muli %i, %width : i64",
-        "%s0 = llvm.getelementptr %sums[%fs] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
-        f"%s1 = llvm.getelementptr %s0[{lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
-    ]
-    for half in range(2):
-        lines += [
-            f"%v{half} = llvm.load %s{half} {{alignment = 4 : i64}} : !llvm.ptr -> {sums}",
-            masked_load(f"%h{half}", f"%c{half}", f"%held{half}", lanes, "i32"),
-            f"%x{half} = arith.addi %v{half}, %start{half} : {sums}",
-            f"%y{half} = arith.addi %x{half}, %h{half} : {sums}",
-            masked_store(f"%y{half}", f"%c{half}", f"%m{half}", lanes, "i32"),
-        ]
-    return "\n".join([*lines, "}", "return", "}"])
-
-
-def _products(unit: VectorUnit) -> str:
-    given = "%a, %table, %m, %b, %n, %c, %bytes"
-    types = "!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr, i64, i1, i16, i64"
-    blocks = "!llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr"
-    result = "!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i32, !llvm.ptr, i64, i1"
-    return f"""
-  func.func private @o2m_products_matrices(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64, %c: !llvm.ptr,
-      %bytes: i64, %add: i1, %bias: i16) {{
-    %none = arith.constant 0 : i64
-    %one = arith.constant 1 : i64
-    %two = arith.constant 2 : i64
-    %four = arith.constant 4 : i64
-    %sixteen = arith.constant 16 : i64
-    %less = arith.extsi %bias : i16 to i32
-    %width = arith.constant {unit.columns} : i64
-    %height = arith.constant {_ROWS} : i64
-    %line = arith.constant {4 * unit.columns} : i64
-    %tile = arith.constant 64 : i64
-    %steps = arith.divui %bytes, %tile : i64
-    %fewest = arith.constant {_FEWEST_ROWS} : i64
-    %many = arith.cmpi sge, %m, %fewest : i64
-    %long = arith.cmpi sgt, %steps, %none : i64
-    %pays = arith.andi %many, %long : i1
-    scf.if %pays {{
-      %fours = arith.divui %bytes, %four : i64
-      %far = arith.muli %fours, %line : i64
-      %panel_bytes = arith.addi %far, %line : i64
-      %skipped = arith.addi %line, %none : i64
-      %config = llvm.alloca %one x vector<16xi32> {{alignment = 64 : i64}} : (i64) -> !llvm.ptr
-      %room = arith.constant {_ROWS * unit.columns // 16} : i64
-      %sums = llvm.alloca %room x vector<16xi32> {{alignment = 64 : i64}} : (i64) -> !llvm.ptr
-      %rest = arith.remui %m, %height : i64
-      %whole = arith.subi %m, %rest : i64
-      %wholes = arith.divui %m, %height : i64
-      %no_whole = arith.cmpi eq, %wholes, %none : i64
-      %has_rest = arith.cmpi ne, %rest, %none : i64
-      %begin = arith.select %no_whole, %one, %none : i64
-      %end = arith.select %has_rest, %two, %one : i64
-      scf.for %turn = %begin to %end step %one : i64 {{
-        %is_rest = arith.cmpi eq, %turn, %one : i64
-        %rows = arith.select %is_rest, %rest, %height : i64
-        %first = arith.select %is_rest, %whole, %none : i64
-        %last = arith.select %is_rest, %m, %whole : i64
-        %is_low = arith.cmpi sle, %rows, %sixteen : i64
-        func.call @o2m_configure_tiles(%config, %rows) : (!llvm.ptr, i64) -> ()
-        scf.for %j = %none to %n step %width : i64 {{
-          {PANEL}
-          scf.for %i = %first to %last step %height : i64 {{
-            %entry = arith.muli %i, %two : i64
-            %places = llvm.getelementptr %table[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-            %fi = arith.muli %i, %bytes : i64
-            %ai = llvm.getelementptr %a[%fi] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-            scf.if %is_low {{
-              func.call @o2m_matrix_block_1(%ai, %bytes, %bk, %steps, %sums) : ({blocks}) -> ()
-            }} else {{
-              func.call @o2m_matrix_block_2(%ai, %bytes, %bk, %steps, %sums) : ({blocks}) -> ()
-            }}
-            func.call @o2m_matrix_result(%sums, %places, %rows, %bj, %less, %cj, %columns, %add) : ({result}) -> ()
-          }}
-        }}
-      }}
-      {_tile("tilerelease")}
-      %done = arith.muli %steps, %sixteen : i64
-      %is_ragged = arith.cmpi slt, %done, %fours : i64
-      scf.if %is_ragged {{
-        func.call @o2m_products_fours({given}, %add, %bias, %done) : ({types}) -> ()
-      }}
-    }} else {{
-      func.call @o2m_products_fours({given}, %add, %bias, %none) : ({types}) -> ()
-    }}
-    return
-  }}"""

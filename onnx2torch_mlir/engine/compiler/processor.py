@@ -22,7 +22,7 @@ _BITS: dict[tuple[int, int, int], dict[str, int]] = {
         "avx512vbmi": 1, "avx512vbmi2": 6, "gfni": 8, "vaes": 9, "vpclmulqdq": 10, "avx512vnni": 11,
         "avx512bitalg": 12, "avx512vpopcntdq": 14,
     },
-    (7, 0, EDX): {"avx512vp2intersect": 8, "avx512fp16": 23, "amx-tile": 24, "amx-int8": 25},
+    (7, 0, EDX): {"avx512vp2intersect": 8, "avx512fp16": 23, "amx-bf16": 22, "amx-tile": 24, "amx-int8": 25},
     (7, 1, EAX): {"avxvnni": 4, "avx512bf16": 5, "avxifma": 23},
     (7, 1, EDX): {"avxvnniint8": 4, "avxneconvert": 5, "avxvnniint16": 10},
     (0x80000001, 0, ECX): {"lzcnt": 5, "sse4a": 6, "xop": 11, "fma4": 16, "tbm": 21},

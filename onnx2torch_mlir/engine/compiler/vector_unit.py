@@ -33,6 +33,8 @@ class VectorUnit:
     """Whether what is read in order is in the first-level cache in time unasked, so that to ask for it only costs time."""
     multiplies_brain_floats: bool = False
     """Whether one instruction adds two products of bfloat16 to a float32 (AVX512_BF16)."""
+    has_brain_matrices: bool = False
+    """Whether there is a unit for products of matrices of bfloat16 (AMX-BF16), too."""
     works_in_halves: bool = False
     """Whether it does the work of an instruction in two steps, half a register each."""
 
@@ -83,7 +85,8 @@ def _of(host: str) -> VectorUnit:
         has_matrices = has_dots and {"+amx-tile", "+amx-int8"} <= features
         largest = _largest_byte(has_words, has_dots)
         has_pairs, halves = "+avx512bf16" in features, name == "znver4"
-        return VectorUnit(16, 32, has_words, largest, has_matrices, True, by_itself, has_pairs, works_in_halves=halves)
+        pairs_of_tiles = has_pairs and {"+amx-tile", "+amx-bf16"} <= features
+        return VectorUnit(16, 32, has_words, largest, has_matrices, True, by_itself, has_pairs, pairs_of_tiles, halves)
     if {"+avx2", "+fma"} <= features:
         largest = _largest_byte(True, "+avxvnni" in features)
         return VectorUnit(8, 16, True, largest, widens_halves="+f16c" in features, fetches_ahead=by_itself)
