@@ -32,9 +32,10 @@ class VectorUnit:
     fetches_ahead: bool = False
     """Whether what is read in order is in the first-level cache in time unasked, so that to ask for it only costs time."""
     multiplies_brain_floats: bool = False
-    """Whether one instruction adds two products of bfloat16 to a float32 (AVX512_BF16)."""
+    """Whether one instruction adds two products of bfloat16 to a float32 (AVX512_BF16), and is not slower than those that do so
+    one by one, as Intel's is (rows of 128 numbers and more: half as fast); or whether a unit for matrices does."""
     has_brain_matrices: bool = False
-    """Whether there is a unit for products of matrices of bfloat16 (AMX-BF16), too."""
+    """Whether there is a unit for products of matrices of bfloat16 (AMX-BF16)."""
     works_in_halves: bool = False
     """Whether it does the work of an instruction in two steps, half a register each."""
 
@@ -84,9 +85,9 @@ def _of(host: str) -> VectorUnit:
         has_dots = "+avx512vnni" in features
         has_matrices = has_dots and {"+amx-tile", "+amx-int8"} <= features
         largest = _largest_byte(has_words, has_dots)
-        has_pairs, halves = "+avx512bf16" in features, name == "znver4"
-        pairs_of_tiles = has_pairs and {"+amx-tile", "+amx-bf16"} <= features
-        return VectorUnit(16, 32, has_words, largest, has_matrices, True, by_itself, has_pairs, pairs_of_tiles, halves)
+        brain_matrices, halves = {"+amx-tile", "+amx-bf16"} <= features, name == "znver4"
+        has_pairs = brain_matrices or (by_itself and "+avx512bf16" in features)
+        return VectorUnit(16, 32, has_words, largest, has_matrices, True, by_itself, has_pairs, brain_matrices, halves)
     if {"+avx2", "+fma"} <= features:
         largest = _largest_byte(True, "+avxvnni" in features)
         return VectorUnit(8, 16, True, largest, widens_halves="+f16c" in features, fetches_ahead=by_itself)
