@@ -351,6 +351,27 @@ pool.processors, isolation.start = (lambda: 2), start
     assert output.stdout.strip() == "onnx2torch_mlir.engine.compiler.task:build []"
 
 
+def test_the_compiler_ends_with_the_first_program_that_runs_and_stays_for_more():
+    """Idle, it takes the memory of a small model a hundred times."""
+    script = """
+import numpy as np
+from onnx2torch_mlir import engine, isolation
+from onnx2torch_mlir.isolation import worker
+from tests.engine import programs
+from tests.engine.test_engine import DOUBLE, N, f32
+
+for _ in range(3):
+    program = programs.lowered(DOUBLE, [(f32, (N,))], [(f32, (N,))])
+    code = engine.compile(program)
+    compiled = worker._shared.pid
+    assert code.run([np.ones(1, "f")])[0].tolist() == [2]
+    print(compiled is not None, worker._shared.pid == compiled)
+"""
+    environment = {**os.environ, "ONNX2MLIR_CACHE": "off"}
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert output.stdout.split("\n")[:3] == ["True False", "True True", "True True"]
+
+
 @pytest.mark.parametrize("is_read", [True, False])
 def test_weights_that_lie_anywhere(is_read):
     """Those that are only packed are neither copied to be aligned nor kept."""
