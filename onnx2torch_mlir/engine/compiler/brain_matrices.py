@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onnx2torch_mlir.engine.compiler import coded_tiles, coded_words, matrix_tiles, narrowed_rows
-from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, header_word
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, header_word, moved
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _NAME, _RESULT = "o2m_coded_matrices", "o2m_matrix_floats"
@@ -18,9 +18,9 @@ _OWN = {"%rows": "%table", "%i": "%before", "%add": "%adds"}
 """What the arguments of panels are named here, where the names in use are those of `matrix_tiles.turns`."""
 
 
-def call(moved: Mapping[str, str]) -> str:
-    """A call of @o2m_coded_matrices, each argument by its own name unless it is ``moved``."""
-    return coded_tiles.call(_NAME, moved)
+def call(names: Mapping[str, str]) -> str:
+    """A call of @o2m_coded_matrices, each argument by its own name unless ``names`` has another."""
+    return coded_tiles.call(_NAME, names)
 
 
 def functions(unit: VectorUnit) -> str:
@@ -33,8 +33,7 @@ def functions(unit: VectorUnit) -> str:
         *header_word("%panel_bytes", "%header", coded_words.PANEL),
         *header_word("%bytes", "%narrow", narrowed_rows.FAR),
         bytes_behind("%first_row", "%narrow", "%head"),
-        "%passed = arith.muli %before, %bytes : i64",
-        bytes_behind("%first_number", "%first_row", "%passed"),
+        *moved("first_of_rows", "%first_row", "%before", "%bytes"),
         "%pairs = arith.ceildivui %k, %two : i64",
         "%left_over = arith.remui %pairs, %most : i64",
         "%all = arith.divui %pairs, %most : i64",
@@ -53,8 +52,7 @@ def functions(unit: VectorUnit) -> str:
         "%done = arith.select %is_left_over, %whole, %none : i64",
         "%has_sums = arith.cmpi ne, %done, %none : i64",
         "%add = arith.ori %adds, %has_sums : i1",
-        "%done_bytes = arith.muli %done, %four : i64",
-        bytes_behind("%a", "%first_number", "%done_bytes"),
+        *moved("a", "%first_of_rows", "%done", "%four"),
         "%done_lines = arith.muli %done, %line : i64",
         # After the scales of the panel, which are 1.
         "%skipped = arith.addi %done_lines, %line : i64",

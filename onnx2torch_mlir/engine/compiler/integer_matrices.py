@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import matrix_tiles
-from onnx2torch_mlir.engine.compiler.code_text import called
+from onnx2torch_mlir.engine.compiler.code_text import called, constants
 from onnx2torch_mlir.engine.compiler.integer_tile import starts
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -25,21 +25,16 @@ def _products(unit: VectorUnit) -> str:
     given = "%a, %table, %m, %b, %n, %c, %bytes"
     types = "!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr, i64, i1, i16, i64"
     newline = "\n"
+    numbers = constants(none=0, one=1, two=2, four=4, width=unit.columns, skipped=4 * unit.columns)
+    numbers += constants(words=matrix_tiles.STEPS, fewest=_FEWEST_ROWS)
     result = called(_RESULT, [*matrix_tiles.RESULT, *_MORE])
     return f"""
   func.func private @o2m_products_matrices(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64, %c: !llvm.ptr,
       %bytes: i64, %add: i1, %bias: i16) {{
-    %none = arith.constant 0 : i64
-    %one = arith.constant 1 : i64
-    %two = arith.constant 2 : i64
-    %four = arith.constant 4 : i64
+    {newline.join(numbers)}
     %less = arith.extsi %bias : i16 to i32
-    %width = arith.constant {unit.columns} : i64
-    %skipped = arith.constant {4 * unit.columns} : i64
-    %words = arith.constant {matrix_tiles.STEPS} : i64
     %fours = arith.divui %bytes, %four : i64
     %steps = arith.divui %fours, %words : i64
-    %fewest = arith.constant {_FEWEST_ROWS} : i64
     %many = arith.cmpi sge, %m, %fewest : i64
     %long = arith.cmpi sgt, %steps, %none : i64
     %pays = arith.andi %many, %long : i1
