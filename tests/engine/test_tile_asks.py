@@ -28,12 +28,19 @@ def test_the_lines_of_all_rows_of_the_next_tile_are_asked_for(rows):
 
 
 def test_rows_that_meet_one_vector_of_columns_come_into_the_first_level_cache():
-    unit = VectorUnit(16, 32, fetches_ahead=True)
+    unit = VectorUnit(16, 32, fetches_ahead=True, loses_rows=True)
     for halves, hint in ((1, 3), (2, 2)):
-        text = register_tile.tile(unit, TileSize(1, 8, halves))
-        found = re.findall(r"%u(next|asked)\w+\) <{cache = 1 : i32, hint = (\d) : i32, rw = 0", text)
         # The next panel is other tiles' too.
-        assert set(found) == {("next", "2"), ("asked", str(hint))}
+        assert _levels(unit, TileSize(1, 8, halves)) == {("next", "2"), ("asked", str(hint))}
+
+
+def test_rows_are_asked_for_only_where_the_processor_loses_them():
+    assert _levels(VectorUnit(16, 32, fetches_ahead=True), TileSize(1, 8, 2)) == {("next", "2")}
+
+
+def _levels(unit: VectorUnit, size: TileSize) -> set[tuple[str, str]]:
+    """Of which of the next panel and of the next rows a tile asks for lines, and how near."""
+    return set(re.findall(r"%u(next|asked)\w+\) <{cache = 1 : i32, hint = (\d) : i32, rw = 0", register_tile.tile(unit, size)))
 
 
 @pytest.mark.parametrize("fetches_ahead", [False, True])

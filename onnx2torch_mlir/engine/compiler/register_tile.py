@@ -140,7 +140,7 @@ class Tile:
             self._row("c", row, "w")
             self.emit(*tile_asks.result(f"w{row}", f"%wc{row}", len(self.halves) * self.unit.lanes))
         self.emit("}")
-        if self.unit.fetches_ahead and self.rows > 1:
+        if self.unit.loses_rows and self.rows > 1:
             self.emit(*tile_asks.next_tile(self.rows))
 
     def _masks(self) -> None:
@@ -249,7 +249,7 @@ class Tile:
         if unrolled > 1 and self.rows > 1:
             part = unrolled * self.unit.columns // self.askers
             asks = [] if self.is_general else tile_asks.next_panel(tag, part)
-            if self.unit.fetches_ahead:
+            if self.unit.loses_rows:
                 asks += tile_asks.next_rows(tag, unrolled, self.rows, "%a0", level=len(self.halves))
             self.emit(*asks)
         for turn in range(unrolled):

@@ -193,23 +193,16 @@ def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
     return value
 
 
-def by_fours(x: Scalar, coefficients: Sequence[float]) -> Scalar:
-    """The same sum by Estrin's scheme, four coefficients at a time: two products more, but less than half as long a chain."""
+def by_pairs(x: Scalar, coefficients: Sequence[float]) -> Scalar:
+    """The same sum over the square of x, two coefficients at a time: a product more, but little more than half as long a chain
+    (Estrin's scheme, by fours, has still shorter ones, but two products more: erf takes 8 % longer on Zen 5)."""
     square = x * x
-
-    def pair(low: int) -> Scalar:
+    value: Scalar | None = None
+    for low in reversed(range(0, len(coefficients), 2)):
         here = coefficients[low : low + 2]
-        return fma(x, here[1], here[0]) if len(here) == 2 else constant(here[0], x.type)
-
-    fours = [
-        pair(low) if low + 2 >= len(coefficients) else fma(square, pair(low + 2), pair(low))
-        for low in range(0, len(coefficients), 4)
-    ]
-    value = fours[-1]
-    if len(fours) > 1:
-        fourth = square * square
-        for four in reversed(fours[:-1]):
-            value = fma(fourth, value, four)
+        pair = fma(x, here[1], here[0]) if len(here) == 2 else constant(here[0], x.type)
+        value = pair if value is None else fma(square, value, pair)
+    assert value is not None
     return value
 
 

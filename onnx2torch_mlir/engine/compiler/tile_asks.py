@@ -1,6 +1,7 @@
 """What register tiles ask for before they need it: columns, rows and results that no processor has in time by itself.
 
-Which of these pay depends on the processor (`VectorUnit.fetches_ahead`): `tiles_that_ask` and register_tile.py decide.
+Which of these pay depends on the processor (`VectorUnit.fetches_ahead`, `VectorUnit.loses_rows`): `tiles_that_ask` and
+register_tile.py decide.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from torch_mlir import ir
 from onnx2torch_mlir.engine.compiler import vector_angles, vector_doubles
 from onnx2torch_mlir.engine.compiler.scalar_code import (
     Scalar,
-    by_fours,
+    by_pairs,
     clamped,
     constant,
     converted,
@@ -263,7 +263,7 @@ def erf(x: Scalar, factor: float = 1.0) -> Scalar:
     first = _single(exact)
     rest = [coefficient * factor ** (place + 1) for place, coefficient in enumerate(_ERFC)][1:]
     a = clamped(magnitude(x), None, 3.96 / factor)
-    q = polynomial(a, [first, *rest]) if of_host().works_in_halves else fma(a, by_fours(a, rest), first)
+    q = polynomial(a, [first, *rest]) if of_host().works_in_halves else fma(a, by_pairs(a, rest), first)
     u = a * q
     twice = fma(a, q + q, -(u * (u - 2 * (exact / first - 1))))
     return signed(fma(-twice, twice, twice + twice), x)

@@ -31,6 +31,9 @@ class VectorUnit:
     """Whether an instruction makes float32 of float16."""
     fetches_ahead: bool = False
     """Whether what is read in order is in the first-level cache in time unasked, so that to ask for it only costs time."""
+    loses_rows: bool = False
+    """Whether this ends where rows begin: those that a tile meets next, as many as it has, are better asked for. On Zen 5 to do
+    so takes 1 to 4 % of any product's time, for nothing."""
     multiplies_brain_floats: bool = False
     """Whether one instruction adds two products of bfloat16 to a float32 (AVX512_BF16), and is not slower than those that do so
     one by one, as Intel's is (rows of 128 numbers and more: half as fast); or whether a unit for matrices does."""
@@ -87,10 +90,23 @@ def _of(host: str) -> VectorUnit:
         largest = _largest_byte(has_words, has_dots)
         brain_matrices, halves = {"+amx-tile", "+amx-bf16"} <= features, name == "znver4"
         has_pairs = brain_matrices or (by_itself and "+avx512bf16" in features)
-        return VectorUnit(16, 32, has_words, largest, has_matrices, True, by_itself, has_pairs, brain_matrices, halves)
+        return VectorUnit(
+            16,
+            32,
+            multiplies_pairs=has_words,
+            largest_byte=largest,
+            has_matrices=has_matrices,
+            widens_halves=True,
+            fetches_ahead=by_itself,
+            loses_rows=by_itself and name != "znver5",
+            multiplies_brain_floats=has_pairs,
+            has_brain_matrices=brain_matrices,
+            works_in_halves=halves,
+        )
     if {"+avx2", "+fma"} <= features:
         largest = _largest_byte(True, "+avxvnni" in features)
-        return VectorUnit(8, 16, True, largest, widens_halves="+f16c" in features, fetches_ahead=by_itself)
+        widens = "+f16c" in features
+        return VectorUnit(8, 16, True, largest, widens_halves=widens, fetches_ahead=by_itself, loses_rows=by_itself)
     return VectorUnit(4, 16, "+sse2" in features, _largest_byte("+ssse3" in features, False))
 
 
