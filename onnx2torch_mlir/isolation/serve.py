@@ -31,6 +31,7 @@ def main(ahead: str = "") -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     faulthandler.enable()
+    collection.share_heaps()
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     # Reading in a thread of its own notices that the owner is gone even while a task runs.
     threading.Thread(target=_receive, args=(requests, tasks), daemon=True).start()

@@ -1,8 +1,11 @@
 """Tasks that the tests run in a worker."""
 
+import ctypes
 import os
 import signal
 import sys
+import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -64,3 +67,28 @@ def allocate(size):
 def prepare():
     if place := os.environ.get("TASKS_PREPARED"):
         Path(place).write_text(str(os.getpid()))
+
+
+def heaps(threads):
+    """How many heaps malloc has when so many threads hold memory at the same time."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.fopen.restype = ctypes.c_void_p, ctypes.c_void_p
+    libc.malloc.argtypes, libc.free.argtypes = [ctypes.c_size_t], [ctypes.c_void_p]
+    libc.malloc_info.argtypes, libc.fclose.argtypes = [ctypes.c_int, ctypes.c_void_p], [ctypes.c_void_p]
+    all_there = threading.Barrier(threads)
+
+    def hold():
+        memory = libc.malloc(5000)
+        all_there.wait()
+        libc.free(memory)
+
+    every = [threading.Thread(target=hold) for _ in range(threads)]
+    for thread in every:
+        thread.start()
+    for thread in every:
+        thread.join()
+    with tempfile.NamedTemporaryFile() as told:
+        stream = libc.fopen(told.name.encode(), b"w")
+        libc.malloc_info(0, stream)
+        libc.fclose(stream)
+        return told.read().count(b"<heap nr=")

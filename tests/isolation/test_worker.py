@@ -1,4 +1,5 @@
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -32,6 +33,16 @@ def test_a_worker_is_replaced_for_its_own_memory_not_its_owners(worker, monkeypa
     assert first == second
     worker.call("tasks:allocate", len(owners))
     assert worker.call("tasks:pid") != first
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt and malloc_info are glibc's")
+def test_threads_of_a_worker_share_heaps(worker):
+    processors = len(os.sched_getaffinity(0))
+    threads = 2 * processors + 2
+    assert worker.call("tasks:heaps", threads) <= processors
+    alone = f"import tasks; print(tasks.heaps({threads}))"
+    done = subprocess.run([sys.executable, "-c", alone], cwd=Path(__file__).parent, capture_output=True, check=True, text=True)
+    assert int(done.stdout) > processors
 
 
 def test_large_bytes_cross(worker):
