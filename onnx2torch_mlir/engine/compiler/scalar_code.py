@@ -195,7 +195,7 @@ def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
 
 def by_pairs(x: Scalar, coefficients: Sequence[float]) -> Scalar:
     """The same sum over the square of x, two coefficients at a time: a product more, but little more than half as long a chain
-    (Estrin's scheme, by fours, has still shorter ones, but two products more: erf takes 8 % longer on Zen 5)."""
+    (Estrin's scheme, by fours, has still shorter ones, but two products more: erf takes 5 % longer on Zen 5)."""
     square = x * x
     value: Scalar | None = None
     for low in reversed(range(0, len(coefficients), 2)):
