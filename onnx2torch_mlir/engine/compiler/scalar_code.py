@@ -184,7 +184,7 @@ def clamped(x: Scalar, low: float | None, high: float | None) -> Scalar:
     return x
 
 
-def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
+def polynomial(x: Scalar, coefficients: Sequence[Number]) -> Scalar:
     """The sum of coefficient i times x to the i, by Horner's rule."""
     value: Number = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
@@ -196,14 +196,8 @@ def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
 def by_pairs(x: Scalar, coefficients: Sequence[float]) -> Scalar:
     """The same sum over the square of x, two coefficients at a time: a product more, but little more than half as long a chain
     (Estrin's scheme, by fours, has still shorter ones, but two products more: erf takes 5 % longer on Zen 5)."""
-    square = x * x
-    value: Scalar | None = None
-    for low in reversed(range(0, len(coefficients), 2)):
-        here = coefficients[low : low + 2]
-        pair = fma(x, here[1], here[0]) if len(here) == 2 else constant(here[0], x.type)
-        value = pair if value is None else fma(square, value, pair)
-    assert value is not None
-    return value
+    pairs = (coefficients[low : low + 2] for low in range(0, len(coefficients), 2))
+    return polynomial(x * x, [fma(x, pair[1], pair[0]) if len(pair) == 2 else pair[0] for pair in pairs])
 
 
 def power_of_2(places: Scalar) -> Scalar:
