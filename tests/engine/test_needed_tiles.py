@@ -77,7 +77,7 @@ MODELS = {
     "narrow": product(30, 20, 7),
     "wide and narrow": product(30, 20, 71, constant=False),
     "pixels": convolution((1, 20, 13, 11), 40, 1),
-    "windows": convolution((2, 5, 17, 15), 24, 3, strides=[2, 2]),
+    "windows": convolution((2, 5, 17, 19), 24, 3, strides=[2, 2]),
     "windows of many channels": convolution((1, 200, 9, 9), 24, 3, strides=[2, 2]),
     "fewer products": convolution((1, 32, 19, 23), 48, 3, pads=[1, 1, 1, 1]),
     "attention": attention(70, 50, 16, 16),

@@ -23,7 +23,7 @@ def bits_of(type_: int) -> int:
 
 def has_table(unit: VectorUnit, type_: int) -> bool:
     """Whether codes are looked up, in a table of all numbers that they stand for."""
-    return unit.lanes == 16 and bits_of(type_) <= 4
+    return unit.looks_up and bits_of(type_) <= 4
 
 
 def read_record(unit: VectorUnit, type_: int, header: str, place: str) -> list[str]:

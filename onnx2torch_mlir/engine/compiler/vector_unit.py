@@ -27,6 +27,8 @@ class VectorUnit:
     largest_byte: int = 0
     has_matrices: bool = False
     """Whether there is a unit for products of matrices of bytes (AMX)."""
+    looks_up: bool = False
+    """Whether an instruction finds, for each lane, one of as many numbers as a register has (AVX-512)."""
     widens_halves: bool = False
     """Whether an instruction makes float32 of float16."""
     fetches_ahead: bool = False
@@ -96,6 +98,7 @@ def _of(host: str) -> VectorUnit:
             multiplies_pairs=has_words,
             largest_byte=largest,
             has_matrices=has_matrices,
+            looks_up=True,
             widens_halves=True,
             fetches_ahead=by_itself,
             loses_rows=by_itself and name != "znver5",
