@@ -8,6 +8,7 @@ _BINARY = {
     "arith.subi": operator.sub,
     "arith.muli": operator.mul,
     "arith.divui": operator.floordiv,
+    "arith.divsi": lambda one, other: int(one / other),
     "arith.remui": operator.mod,
     "arith.minsi": min,
     "arith.maxsi": max,

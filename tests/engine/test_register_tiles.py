@@ -148,7 +148,7 @@ def test_weights_are_packed_and_inputs_are_not():
         close(code.run([numbers(rows, 40)])[0], numbers(rows, 40) @ w)
 
 
-_ASKING = vector_unit.VectorUnit(8, 16, fetches_ahead=True, loses_rows=True)
+_ASKING = vector_unit.VectorUnit(8, 16, fetches_ahead=True, loses_rows=True, panel_askers=0)
 
 
 @pytest.mark.parametrize(

@@ -16,15 +16,13 @@ def asked(lines, **values):
 
 
 @pytest.mark.parametrize("rows", [2, 3, 4, 6, 7, 8, 12])
-def test_the_lines_of_all_rows_of_the_next_tile_are_asked_for(rows):
-    """Row i of this tile begins at 1000 i, whatever it is at its end: the turns of each line ask for all that follow."""
-    lines = tile_asks.next_tile(rows) + tile_asks.next_rows("u", 4, rows, "%first", level=2)
-    offsets = {f"oa{row}": 1000 * row for row in range(rows)}
+def test_a_line_of_each_row_of_the_next_tile_is_asked_for(rows):
+    """Row i of this tile begins at 1000 i, and is where that of the next one ends up that is as far behind it as all are."""
+    found = {f"oa{row}": 1000 * row for row in range(rows)} | {f"a{row}": 1000 * row for row in range(rows)}
+    lines = tile_asks.next_tile(rows) + tile_asks.next_rows("line", rows, "%line", level=2)
     for line in (0, 16, 48):
-        places = [place for k in range(line, line + 16, 4) for place in asked(lines, first=0, uk=k, by=4, **offsets)]
-        assert {divmod(place, 1000)[0] for place in places} >= {rows + row for row in range(rows)}
-        assert all(4 * line <= place % 1000 < 4 * (line + 16) for place in places)
-        assert len(places) == 4 * -(-rows // 4)
+        places = asked(lines, line=line, number=4, **found)
+        assert places == [1000 * (rows + row) + 4 * line for row in range(rows)]
 
 
 def test_rows_that_meet_one_vector_of_columns_come_into_the_first_level_cache():
@@ -38,22 +36,27 @@ def test_rows_are_asked_for_only_where_the_processor_loses_them():
     assert _levels(VectorUnit(16, 32, fetches_ahead=True), TileSize(1, 8, 2)) == {("next", "2")}
 
 
+def test_the_next_panel_is_not_asked_for_where_nobody_is_to():
+    unit = VectorUnit(8, 16, fetches_ahead=True, loses_rows=True, panel_askers=0)
+    assert _levels(unit, TileSize(1, 6, 2)) == {("asked", "2")}
+
+
 def _levels(unit: VectorUnit, size: TileSize) -> set[tuple[str, str]]:
     """Of which of the next panel and of the next rows a tile asks for lines, and how near."""
-    return set(re.findall(r"%u(next|asked)\w+\) <{cache = 1 : i32, hint = (\d) : i32, rw = 0", register_tile.tile(unit, size)))
+    asks = r"%(?:u(next)|line(asked))\w+\) <{cache = 1 : i32, hint = (\d) : i32, rw = 0"
+    return {(panel or rows, level) for panel, rows, level in re.findall(asks, register_tile.tile(unit, size))}
 
 
-@pytest.mark.parametrize("fetches_ahead", [False, True])
-def test_tiles_ask_for_the_next_panel(fetches_ahead):
+@pytest.mark.parametrize("tiles", [1, 4])
+def test_tiles_ask_for_the_next_panel(tiles):
     """As many as do, each of 32 columns and 64 steps, ask for as many bytes as these have, without gaps."""
-    unit = VectorUnit(16, 32, fetches_ahead=fetches_ahead)
-    tiles = tile_asks.tiles_that_ask(unit)
+    unit = VectorUnit(16, 32, panel_askers=tiles)
     panel = 4 * 32 * 64
     lines = [
         *tile_asks.to_next_panel(unit),
         *tile_asks.part_of_next_panel(unit, 4),
         "%u0at = llvm.getelementptr %b[%gone] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-        *tile_asks.next_panel("u", 4 * 32 // tiles),
+        *tile_asks.next_panel(unit, "u", 4),
     ]
     places = {
         place

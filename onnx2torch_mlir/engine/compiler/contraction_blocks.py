@@ -132,7 +132,7 @@ class Blocks:
     def blocks(self, name: str) -> str:
         """Blocks ``begin`` to ``end`` of the result of one batch."""
         moved = {"%table": "%rows", "%m": "%mh", "%b": "%bj", "%n": "%nh", "%c": "%target", "%column": "%j", "%across": "%n"}
-        moved |= {"%tail": "%tail_of_sums", "%tail_words": "%words_of_sums"}
+        moved |= {"%tail": "%tail_of_sums", "%tail_words": "%words_of_sums", "%meets": "%others"}
         moved |= contraction_panels.of_segments(self.kind.segments)
         moved |= {"%fresh": "%fresh_here", "%source": "%from"} if self.sources else contraction_panels.PACKED
         panels = [contraction_panels.call("panels", self.kind.segments, moved)]

@@ -26,6 +26,7 @@ PACKED = {"%fresh": "%no", "%in_place": "%no", "%source": "%no_tail", "%apart": 
 """What `call` moves where all columns are packed."""
 WITHOUT_TAIL = PACKED | {
     "%last": "%no",
+    "%meets": "%no",
     **{f"%{name}": "%none" for name in ("few", *_PLACE)},
     **{name: "%no_tail" for name, _ in tail_text.ARGUMENTS},
 }
@@ -58,11 +59,11 @@ def _arguments(what: str, segments: int) -> list[tuple[str, str]]:
 
     ``by_step`` says how many bytes apart columns are, packed or where they lie, from one step to the next. ``row`` and
     ``column`` are the first of the sums for a tail, ``across`` all columns of the result; ``last`` says whether a tail follows
-    because the sums of a panel are whole after this call.
+    because the sums of a panel are whole after this call; ``meets``, whether nobody has met the rows before.
     """
     columns, last = ("%n", FEW) if what in ("panels", "row") else ("%columns", [("%by_step", "i64"), ("%last", "i1")])
     pointers = [("%a", "!llvm.ptr"), ("%table", "!llvm.ptr"), ("%m", "i64"), ("%b", "!llvm.ptr")]
-    head = [*pointers, (columns, "i64"), ("%c", "!llvm.ptr"), ("%add", "i1")]
+    head = [*pointers, (columns, "i64"), ("%c", "!llvm.ptr"), ("%add", "i1"), ("%meets", "i1")]
     return [*head, *words(sizes(segments)), *SOURCE, *last, *words(_PLACE), *tail_text.ARGUMENTS]
 
 
@@ -190,6 +191,7 @@ def panels(unit: VectorUnit, segments: int, *, has_few: bool = False) -> str:
         f"%panel0 = arith.constant {unit.columns * _BYTES} : i64",
     ]
     moved = {"%b": "%at", "%c": "%cj", "%column": "%here", "%last": "%is_followed", "%source": "%from"}
+    moved["%meets"] = "%meets_here"
     moved |= {"%fresh": "%unpacked", "%in_place": "%lies"}
     panel = "%panel0"
     for i in range(segments):
@@ -200,6 +202,9 @@ def panels(unit: VectorUnit, segments: int, *, has_few: bool = False) -> str:
         called_panel = in_two(unit, panel, moved, [call("panel", segments, moved | PART)])
     lines += [
         "%end = scf.for %j = %none to %n step %width iter_args(%bj = %b) -> (!llvm.ptr) : i64 {",
+        # For those behind, rows are in the second-level cache.
+        "%is_first_panel = arith.cmpi eq, %j, %none : i64",
+        "%meets_here = arith.andi %meets, %is_first_panel : i1",
         "%left = arith.subi %n, %j : i64",
         "%columns = arith.minsi %left, %width : i64",
         "%cj = llvm.getelementptr %c[%j] : (!llvm.ptr, i64) -> !llvm.ptr, f32",

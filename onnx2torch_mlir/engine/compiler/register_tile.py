@@ -58,12 +58,13 @@ def tile_types(segments: int, *, packs: bool = False) -> list[str]:
     of one of the result); the columns; the result at the first column; the next panel, of which a tile is to ask for a part on
     behalf of those that meet it; the words of what is done with whole sums (plain_tails.py), or null; how many columns there
     are to store, and the number of the first, or of the first row where whole sums are finished by numbers of the rows; whether
-    to add to what the result holds, and whether to ask for where it goes; how many bytes apart the columns are from one step
-    along the sum to the next; how many tiles there are, and how many of the panel came before; by how much the number that was
-    told grows from row to row. Then for each segment its count and, but for the innermost, its step in bytes in the left
-    operand. One that ``packs`` is told where the columns lie and how many bytes apart they do so there; all of them are stored.
+    to add to what the result holds, whether to ask for where it goes, and whether for the next tile's rows; how many bytes
+    apart the columns are from one step along the sum to the next; how many tiles there are, and how many of the panel came
+    before; by how much the number that was told grows from row to row. Then for each segment its count and, but for the
+    innermost, its step in bytes in the left operand. One that ``packs`` is told where the columns lie and how many bytes apart
+    they do so there; all of them are stored.
     """
-    head = ["!llvm.ptr"] * 6 + ["i64", "i64", "i1", "i1"] + ["i64"] * 4
+    head = ["!llvm.ptr"] * 6 + ["i64", "i64", "i1", "i1", "i1"] + ["i64"] * 4
     return head + ["i64"] * (2 * segments - 1) + (["!llvm.ptr", "i64"] if packs else [])
 
 
@@ -77,7 +78,6 @@ class Tile:
 
     def __init__(self, unit: VectorUnit, size: TileSize) -> None:
         self.unit, self.name, self.packs, self.is_first = unit, size.name, size.packs, size.is_first
-        self.askers = tile_asks.tiles_that_ask(unit)
         self.is_general = size.is_general
         self.by_step = "%by_step" if size.is_general else "%packed_step"
         self.segments, self.rows, self.halves = size.segments, size.rows, range(size.halves)
@@ -93,9 +93,10 @@ class Tile:
         """All of it."""
         counts = [f"%n{i}: i64" + (f", %s{i}: i64" if i < self.segments - 1 else "") for i in range(self.segments)]
         pointers = [f"%{name}: !llvm.ptr" for name in ("a", "table", "b", "c", "following", "finish")]
+        flags = [f"%{name}: i1" for name in ("add", "asks", "meets")]
         numbers = [f"%{name}: i64" for name in ("by_step", "tiles", "tiles_before", "by_rows")]
         source = ["%source: !llvm.ptr", "%apart: i64"] if self.packs else []
-        head = [*pointers, "%columns: i64", "%first_term: i64", "%add: i1", "%asks: i1", *numbers, *counts, *source]
+        head = [*pointers, "%columns: i64", "%first_term: i64", *flags, *numbers, *counts, *source]
         self.emit(f"func.func private @{self.name}({', '.join(head)}) {{")
         self.emit("%none = arith.constant 0 : i64", "%one = arith.constant 1 : i64")
         self.emit(f"%zero = arith.constant dense<0.0> : {self.vector}", "%number = arith.constant 4 : i64")
@@ -224,7 +225,8 @@ class Tile:
             )
         start = first
         if not self.packs:
-            sums, start = self._steps("u", first, "%whole", "%by", _UNROLLED, sums), "%whole"
+            several = self._lines if self.unit.loses_rows and self.rows > 1 else self._several
+            sums, start = several(first, "%whole", sums), "%whole"
         # In more than a step LLVM keeps loads and stores in their order, and too much in registers.
         sums = self._steps("v", start, "%end", "%one", 1, sums)
         self.emit(
@@ -232,6 +234,29 @@ class Tile:
             bytes_behind("%after", b, "%passed"),
         )
         return sums, "%after"
+
+    def _several(self, low: str, high: str, sums: list[str]) -> list[str]:
+        """Steps from ``low`` to ``high``, some in each turn."""
+        return self._steps("u", low, high, "%by", _UNROLLED, sums)
+
+    def _lines(self, low: str, high: str, sums: list[str]) -> list[str]:
+        """The same; as often as a line of each row is done, the next tile's rows may be asked for: all at once, for what it
+        takes to find them comes to little then, where all registers for numbers are taken."""
+        kinds = ", ".join([self.vector] * len(sums))
+        held = [f"%linesh{i}" for i in range(len(sums))]
+        given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
+        self.emit(
+            f"%of_line = arith.constant {tile_asks.STEPS_OF_LINE} : i64",
+            f"%lines:{len(sums)} = scf.for %line = {low} to {high} step %of_line iter_args({given}) -> ({kinds}) : i64 {{",
+            "%line_after = arith.addi %line, %of_line : i64",
+            f"%line_end = arith.minsi %line_after, {high} : i64",
+            "scf.if %meets {",
+            *tile_asks.next_rows("line", self.rows, "%line", level=len(self.halves)),
+            "}",
+        )
+        found = self._several("%line", "%line_end", held)
+        self.emit(f"scf.yield {', '.join(found)} : {kinds}", "}")
+        return [f"%lines#{i}" for i in range(len(sums))]
 
     def _steps(self, tag: str, low: str, high: str, step: str, unrolled: int, sums: list[str]) -> list[str]:
         kinds = ", ".join([self.vector] * len(sums))
@@ -247,11 +272,7 @@ class Tile:
         for row in range(self.rows):
             self.emit(f"%{tag}a{row} = llvm.getelementptr %a{row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
         if unrolled > 1 and self.rows > 1:
-            part = unrolled * self.unit.columns // self.askers
-            asks = [] if self.is_general else tile_asks.next_panel(tag, part)
-            if self.unit.loses_rows:
-                asks += tile_asks.next_rows(tag, unrolled, self.rows, "%a0", level=len(self.halves))
-            self.emit(*asks)
+            self.emit(*([] if self.is_general else tile_asks.next_panel(self.unit, tag, unrolled)))
         for turn in range(unrolled):
             held = self._step(f"{tag}{turn}", tag, turn, held)
         self.emit(f"scf.yield {', '.join(held)} : {kinds}", "}")

@@ -1,19 +1,19 @@
 """What register tiles ask for before they need it: columns, rows and results that no processor has in time by itself.
 
-Which of these pay depends on the processor (`VectorUnit.fetches_ahead`, `VectorUnit.loses_rows`): `tiles_that_ask` and
-register_tile.py decide.
+Which of these pay depends on the processor (`VectorUnit.fetches_ahead`, `panel_askers`, `loses_rows`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, bytes_behind
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _LINE = LINE_BYTES // 4
 """Numbers of float32 in a line of the cache."""
+STEPS_OF_LINE = _LINE
+"""Steps along the sum for which a line of a row has the numbers."""
 _AHEAD = 12
 """Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
 _AHEAD_OF_ONE_ROW = 40
@@ -46,45 +46,38 @@ def far_columns(name: str, here: str, width: int) -> list[str]:
     return [bytes_behind(f"%{name}later", here, "%later"), *_lines_of(f"{name}later", f"%{name}later", numbers)]
 
 
-def tiles_that_ask(unit: VectorUnit) -> int:
-    """How many tiles of a panel together ask for the next panel, each for a part; those behind do as the last of them. It
-    comes from memory, and its first tile waits for what is not there yet.
-
-    One, where little else is asked for: the others ask for what is there then, which costs nothing on Zen 4, and all of it is
-    asked for where there are no others (8 rows of 1024 numbers times 1024 columns: a fifth less than with four; 64 rows: 5 %
-    less than with none).
-    """
-    return 1 if unit.fetches_ahead else 4
-
-
 def to_next_panel(unit: VectorUnit) -> list[str]:
-    """``%to_following``: how many bytes behind the panel ``%b`` the next one is; ``%most_asked``: the last that asks."""
+    """``%to_following``: how many bytes behind the panel ``%b`` the next one is; ``%most_asked``: the last tile that asks."""
+    if not unit.panel_askers:
+        return []
     return [
         "%at_following = llvm.ptrtoint %following : !llvm.ptr to i64",
         "%at_b = llvm.ptrtoint %b : !llvm.ptr to i64",
         "%to_following = arith.subi %at_following, %at_b : i64",
-        f"%most_asked = arith.constant {tiles_that_ask(unit) - 1} : i64",
+        f"%most_asked = arith.constant {unit.panel_askers - 1} : i64",
     ]
 
 
 def part_of_next_panel(unit: VectorUnit, unrolled: int) -> list[str]:
     """``%to_asked``: how many bytes behind the steps of a turn the part of the next panel is that tile ``%tile_of_panel`` asks
     for meanwhile: of as many steps there, as many lines for each that asks."""
+    if not unit.panel_askers:
+        return []
     return [
-        f"%part = arith.constant {unrolled * unit.columns * 4 // tiles_that_ask(unit)} : i64",
+        f"%part = arith.constant {unrolled * unit.columns * 4 // unit.panel_askers} : i64",
         "%asker = arith.minui %tile_of_panel, %most_asked : i64",
         "%parts_before = arith.muli %asker, %part : i64",
         "%to_asked = arith.addi %to_following, %parts_before : i64",
     ]
 
 
-def next_panel(tag: str, numbers: int) -> list[str]:
-    """This tile's part of the next panel, so many numbers, ``%to_asked`` bytes behind a turn's first step: from there, that it
+def next_panel(unit: VectorUnit, tag: str, unrolled: int) -> list[str]:
+    """This tile's part of the next panel, ``%to_asked`` bytes behind a turn's first step: from there, that it
     takes no pointer of its own (a product of 128 rows: an eighth faster on Cascade Lake, where it had driven others out)."""
-    return [
-        bytes_behind(f"%{tag}next", f"%{tag}0at", "%to_asked"),
-        *_lines_of(f"{tag}next", f"%{tag}next", range(0, numbers, _LINE), level=2),
-    ]
+    if not unit.panel_askers:
+        return []
+    numbers = range(0, unrolled * unit.columns // unit.panel_askers, _LINE)
+    return [bytes_behind(f"%{tag}next", f"%{tag}0at", "%to_asked"), *_lines_of(f"{tag}next", f"%{tag}next", numbers, level=2)]
 
 
 def words_of_next_panel(unit: VectorUnit, panel: str, words: int) -> list[str]:
@@ -103,36 +96,29 @@ def words_of_next_panel(unit: VectorUnit, panel: str, words: int) -> list[str]:
 
 
 def next_tile(rows: int) -> list[str]:
-    """``%to_next``: how many bytes behind a tile's rows those of the next one are in the left operand, if all rows are
-    ``%row_far`` apart, as the first two are."""
+    """``%to_next``: how many numbers behind a tile's rows those of the next one are in the left operand, if all rows are as far
+    apart as the first two are."""
     return [
         "%row_far = arith.subi %oa1, %oa0 : i64",
         f"%to_last = arith.subi %oa{rows - 1}, %oa0 : i64",
-        "%to_next = arith.addi %to_last, %row_far : i64",
+        "%bytes_to_next = arith.addi %to_last, %row_far : i64",
+        "%to_next = arith.divsi %bytes_to_next, %number : i64",
     ]
 
 
-def next_rows(tag: str, unrolled: int, rows: int, first: str, *, level: int) -> list[str]:
-    """The next tile's rows, whose ``first`` is that of this tile at hand: in as many turns as go along a line, the lines of
-    all of them, into the cache of this ``level``. They may come from beyond the second, each from elsewhere (16384 rows of 128
-    numbers times 64 columns: a tenth faster on Zen 4); or into the first, where few columns leave them room in it (convolutions
+def next_rows(tag: str, rows: int, here: str, *, level: int) -> list[str]:
+    """The next tile's rows, `STEPS_OF_LINE` steps of them from step ``here`` on, a line of each, into the cache of this
+    ``level``. They may come from beyond the second, each from elsewhere (16384 rows of 128 numbers times 64 columns: a tenth
+    faster on Zen 4, 1.4 times as fast on Zen 3); or into the first, where few columns leave them room in it (convolutions
     of 16 channels a group, where each row is a line somewhere else: half a per cent of RegNet)."""
-    turns = _LINE // unrolled
-    at_once = -(-rows // turns)
-    places = [f"%{tag}asked{number}" for number in range(at_once)]
-    return [
-        f"%{tag}turn = arith.divui %{tag}k, %by : i64",
-        f"%{tag}turns = arith.constant {turns} : i64",
-        f"%{tag}of_line = arith.remui %{tag}turn, %{tag}turns : i64",
-        f"%{tag}at_once = arith.constant {at_once} : i64",
-        f"%{tag}row = arith.muli %{tag}of_line, %{tag}at_once : i64",
-        f"%{tag}to_row = arith.muli %{tag}row, %row_far : i64",
-        f"%{tag}behind = arith.addi %{tag}to_row, %to_next : i64",
-        f"%{tag}here = llvm.getelementptr {first}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-        bytes_behind(places[0], f"%{tag}here", f"%{tag}behind"),
-        *(bytes_behind(after, before, "%row_far") for before, after in pairwise(places)),
-        *(asked(place, level=level) for place in places),
-    ]
+    lines = [f"%{tag}behind = arith.addi {here}, %to_next : i64"]
+    for row in range(rows):
+        place = f"%{tag}asked{row}"
+        lines += [
+            f"{place} = llvm.getelementptr %a{row}[%{tag}behind] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
+            asked(place, level=level),
+        ]
+    return lines
 
 
 def _lines_of(name: str, base: str, numbers: Sequence[int], *, level: int = 1, writing: bool = False) -> list[str]:

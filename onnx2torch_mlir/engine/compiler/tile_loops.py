@@ -168,7 +168,7 @@ def _by_number(few: Collection[TileSize], columns: str, call: Callable[[Mapping[
 def _call_tile(segments: int, size: TileSize, rows: str, moved: Mapping[str, str] | None = None) -> str:
     lacking = ["%one", "%none"] * (size.segments - segments)
     pointers = ["%a", "%b", "%here", "%following", "%finish_here"]
-    own = [*pointers, "%columns", "%term", "%add", "%is_direct", "%by_step", "%run", "%tile", "%by_rows"]
+    own = [*pointers, "%columns", "%term", "%add", "%is_direct", "%meets", "%by_step", "%run", "%tile", "%by_rows"]
     a, *others = (moved.get(name, name) for name in own) if moved else own
     values = [a, rows, *others, *lacking]
     values += [*(f"%{name}" for name in sizes(segments)), *(["%source", "%apart"] if size.packs else [])]

@@ -36,6 +36,16 @@ class VectorUnit:
     loses_rows: bool = False
     """Whether this ends where rows begin: those that a tile meets next, as many as it has, are better asked for. On Zen 5 to do
     so takes 1 to 4 % of any product's time, for nothing."""
+    panel_askers: int = 4
+    """How many tiles of a panel of columns together ask for the next panel, each for a part; those behind do as the last of
+    them. It comes from memory, and its first tile waits for what is not there yet.
+
+    One, where little else is asked for: the others ask for what is there then, which costs nothing on Zen 4, and all of it is
+    asked for where there are no others (8 rows of 1024 numbers times 1024 columns: a fifth less than with four; 64 rows: 5 %
+    less than with none). None on Zen 3, which has the next panel by itself (24 rows of 1024 numbers: a fifth faster).
+    """
+    reads_apart: bool = False
+    """Whether columns that lie apart are read there by more rows than a tile or two have, instead of being packed."""
     multiplies_brain_floats: bool = False
     """Whether one instruction adds two products of bfloat16 to a float32 (AVX512_BF16), and is not slower than those that do so
     one by one, as Intel's is (rows of 128 numbers and more: half as fast); or whether a unit for matrices does."""
@@ -102,6 +112,8 @@ def _of(host: str) -> VectorUnit:
             widens_halves=True,
             fetches_ahead=by_itself,
             loses_rows=by_itself and name != "znver5",
+            panel_askers=1 if by_itself else 4,
+            reads_apart=by_itself,
             multiplies_brain_floats=has_pairs,
             has_brain_matrices=brain_matrices,
             works_in_halves=halves,
@@ -109,7 +121,9 @@ def _of(host: str) -> VectorUnit:
     if {"+avx2", "+fma"} <= features:
         largest = _largest_byte(True, "+avxvnni" in features)
         widens = "+f16c" in features
-        return VectorUnit(8, 16, True, largest, widens_halves=widens, fetches_ahead=by_itself, loses_rows=by_itself)
+        askers = 0 if by_itself else 4
+        amd = {"fetches_ahead": by_itself, "loses_rows": by_itself}
+        return VectorUnit(8, 16, True, largest, widens_halves=widens, panel_askers=askers, **amd)
     return VectorUnit(4, 16, "+sse2" in features, _largest_byte("+ssse3" in features, False))
 
 
