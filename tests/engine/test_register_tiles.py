@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from onnx2torch_mlir import engine
-from onnx2torch_mlir.engine.compiler import contractions, vector_unit
+from onnx2torch_mlir.engine.compiler import contractions, register_tile, vector_unit
+from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.options import Options
 from tests.engine import programs
@@ -166,3 +167,10 @@ def test_other_vector_units(unit, monkeypatch):
     for rows in (1, unit.rows, unit.rows + 1, 31):
         x = numbers(rows, 40)
         close(code.run([x])[0], x @ w)
+
+
+@pytest.mark.parametrize(("lanes", "rows", "parts"), [(8, 1, 2), (8, 6, 1), (16, 1, 1)])
+def test_sums_of_a_single_row_in_narrow_vectors_have_parts(lanes, rows, parts):
+    """Each is added to the other as often as there are vectors of columns."""
+    text = register_tile.tile(vector_unit.VectorUnit(lanes, 16 if lanes == 8 else 32), TileSize(1, rows, 2))
+    assert text.count("= arith.addf %ur#") == 2 * (parts - 1)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import contraction_panels, tile_rows
-from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_ROWS, COLUMNS_THAT_STAY
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
 from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
-_BYTES = 4
 _FEW = 12
 """Rows that read columns where they lie on any processor."""
 
@@ -17,26 +15,26 @@ _FEW = 12
 def most_rows(unit: VectorUnit) -> int:
     """How many rows read columns where they lie, though these do not stay in the cache.
 
-    Where a panel is a line, or the processor does not fetch ahead by itself, packing them pays as soon as there is more than a
+    Where panels are narrow, or the processor does not fetch ahead by itself, packing them pays as soon as there is more than a
     tile or two (64 rows of 256 numbers times 3136 columns: 1.35 times as fast on Cascade Lake, 1.18 times on Zen 3; 24 rows
     1.07 and 1.13 times; but 8 rows 0.91 times on Zen 3).
     """
-    return BLOCK_ROWS if unit.reads_apart else max(unit.rows, _FEW)
+    return BLOCK_ROWS if near_ones_lie(unit) else max(unit.rows, _FEW)
 
 
 def near_ones_lie(unit: VectorUnit) -> bool:
     """Whether more rows, too, read columns where they lie if they stay in the cache (512 rows of 256 numbers times 196 columns
     that are packed instead: 1.3 times as fast on Cascade Lake, 1.18 times on Zen 3)."""
-    return unit.reads_apart
+    return unit.fetches_ahead and unit.has_wide_panels
 
 
 def first_tile_packs(unit: VectorUnit) -> bool:
     """Whether the first tile that meets columns which are to be packed does so, as it reads them.
 
-    Not where a panel has a line of them a step, for which nothing is gained by reading it alone: what packs several panels at a
-    time takes 3 to 6 % less of the whole product on Zen 3 (512 rows of 512 numbers times 512 columns, 64 of 256 times 3136).
+    Of narrow panels what packs several at a time takes 3 to 6 % less of the whole product (512 rows of 512 numbers times 512
+    columns, 64 of 256 times 3136, on Zen 3).
     """
-    return unit.columns * _BYTES > LINE_BYTES
+    return unit.has_wide_panels
 
 
 def first_tiles(unit: VectorUnit, found: Contraction, rows: int | None, packed_bytes: int | None) -> set[TileSize]:

@@ -6,7 +6,9 @@ import functools
 from dataclasses import dataclass
 
 from onnx2torch_mlir.engine import objects
+from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
 
+_BYTES = 4
 _ANY_BYTE = 128
 _ADDED_AS_WORDS = 64
 """Two products of a signed byte of this magnitude and an unsigned one add up to at most 2 * 64 * 255 < 2^15."""
@@ -44,8 +46,6 @@ class VectorUnit:
     asked for where there are no others (8 rows of 1024 numbers times 1024 columns: a fifth less than with four; 64 rows: 5 %
     less than with none). None on Zen 3, which has the next panel by itself (24 rows of 1024 numbers: a fifth faster).
     """
-    reads_apart: bool = False
-    """Whether columns that lie apart are read there by more rows than a tile or two have, instead of being packed."""
     multiplies_brain_floats: bool = False
     """Whether one instruction adds two products of bfloat16 to a float32 (AVX512_BF16), and is not slower than those that do so
     one by one, as Intel's is (rows of 128 numbers and more: half as fast); or whether a unit for matrices does."""
@@ -68,6 +68,12 @@ class VectorUnit:
     def columns(self) -> int:
         """Columns of a register tile: two registers, so that each broadcast number is used twice."""
         return 2 * self.lanes
+
+    @property
+    def has_wide_panels(self) -> bool:
+        """Whether the columns of a tile are more than a line of the cache for each step along the sum: to read them alone,
+        where they lie apart, then is about as good as to read those of several tiles."""
+        return self.columns * _BYTES > LINE_BYTES
 
     @property
     def rows(self) -> int:
@@ -113,7 +119,6 @@ def _of(host: str) -> VectorUnit:
             fetches_ahead=by_itself,
             loses_rows=by_itself and name != "znver5",
             panel_askers=1 if by_itself else 4,
-            reads_apart=by_itself,
             multiplies_brain_floats=has_pairs,
             has_brain_matrices=brain_matrices,
             works_in_halves=halves,
