@@ -70,6 +70,7 @@ def test_tiles_ask_for_the_next_panel(tiles):
 def test_a_step_asks_for_the_same_step_of_the_next_panel():
     ahead = VectorUnit(16, 32, fetches_ahead=True)
     assert tile_asks.words_of_next_panel(VectorUnit(16, 32), "%first", 32) == []
+    assert tile_asks.words_of_next_panel(VectorUnit(8, 16, fetches_ahead=True, panel_askers=0), "%first", 16) == []
     values = {"first": 256, "k": 3, "steps": 10, "width": 32}
     assert asked(tile_asks.words_of_next_panel(ahead, "%first", 32), **values) == [256 + 128 * 13, 256 + 128 * 13 + 64]
     assert asked(tile_asks.words_of_next_panel(ahead, "%first", 8), **values | {"width": 8}) == [256 + 32 * 13]

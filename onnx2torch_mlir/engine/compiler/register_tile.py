@@ -235,6 +235,11 @@ class Tile:
         )
         return sums, "%after"
 
+    def _carried(self, tag: str, sums: list[str]) -> tuple[list[str], str, str]:
+        """What a loop hands on from turn to turn: the names that the ``sums`` have in it, which is which, and their types."""
+        held = [f"%{tag}h{i}" for i in range(len(sums))]
+        return held, ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True)), ", ".join([self.vector] * len(sums))
+
     def _several(self, low: str, high: str, sums: list[str]) -> list[str]:
         """Steps from ``low`` to ``high``, some in each turn.
 
@@ -252,9 +257,7 @@ class Tile:
     def _lines(self, low: str, high: str, sums: list[str]) -> list[str]:
         """The same; as often as a line of each row is done, the next tile's rows may be asked for: all at once, for what it
         takes to find them comes to little then, where all registers for numbers are taken."""
-        kinds = ", ".join([self.vector] * len(sums))
-        held = [f"%linesh{i}" for i in range(len(sums))]
-        given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
+        held, given, kinds = self._carried("lines", sums)
         self.emit(
             f"%of_line = arith.constant {tile_asks.STEPS_OF_LINE} : i64",
             # Where nothing is asked for, all steps are a single line's.
@@ -273,9 +276,7 @@ class Tile:
         return [f"%lines#{i}" for i in range(len(sums))]
 
     def _steps(self, tag: str, low: str, high: str, step: str, unrolled: int, sums: list[str]) -> list[str]:
-        kinds = ", ".join([self.vector] * len(sums))
-        held = [f"%{tag}h{i}" for i in range(len(sums))]
-        given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
+        held, given, kinds = self._carried(tag, sums)
         self.emit(
             f"%{tag}r:{len(sums)} = scf.for %{tag}k = {low} to {high} step {step} iter_args({given}) -> ({kinds}) : i64 {{",
             f"%{tag}far = arith.muli %{tag}k, {self.by_step} : i64",

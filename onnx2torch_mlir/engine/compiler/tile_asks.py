@@ -85,7 +85,7 @@ def words_of_next_panel(unit: VectorUnit, panel: str, words: int) -> list[str]:
     tiles of integers and of bfloat16 have them: as `next_panel`, each tile all of it, for it costs little where the processor
     has what is read in order by itself (16 rows of 1024 numbers times 1024 columns: 12 % faster on Zen 4; 64 rows: 5 %, of
     bfloat16 3 %). Elsewhere nothing (BERT of int8 on Cascade Lake: 9 % faster without)."""
-    if not unit.fetches_ahead:
+    if not unit.fetches_ahead or not unit.panel_askers:
         return []
     lines = [
         "%in_next = arith.addi %k, %steps : i64",
