@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx2torch_mlir import collection, isolation
+from onnx2torch_mlir.core import library_code
 from onnx2torch_mlir.diagnostics import Finding, Refusal, refuse
 from onnx2torch_mlir.engine import cache, objects, pool, profiling
 from onnx2torch_mlir.engine.ahead_of_time.interface import Interface
@@ -104,6 +105,7 @@ def _meanwhile() -> None:
     """What this process does beside the compiler's."""
     # First, for what is loaded would come to what the conversion left.
     collection.now()
+    library_code.let_go()
     objects.load()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch.export import ExportedProgram
 
 from onnx2torch_mlir import collection
+from onnx2torch_mlir.core import library_code
 from onnx2torch_mlir.core.signature import Spec, TensorSpec
 from onnx2torch_mlir.diagnostics import Report, refuse
 from onnx2torch_mlir.handoff.arguments import Weights
@@ -74,6 +75,7 @@ class CoreProgram:
         with self.report.stage("lower"), collection.paused():
             # What is loaded for it, and the compiler, take memory in their turn.
             collection.give_back()
+            library_code.let_go()
             from onnx2torch_mlir.lowering import lower
 
             lowered = lower(

@@ -1,0 +1,79 @@
+"""Code that is let go of leaves memory and still is what it was."""
+
+import ctypes
+import mmap
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from onnx2torch_mlir.core import library_code
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system tells nothing of pages")
+_SIZE = 2 << 20
+_READ, _CODE, _WRITE = 1, 5, 3
+"""Protections of mprotect(2)."""
+
+
+def _resident(address: int) -> int:
+    """Bytes in memory of the mapping at ``address``."""
+    lines = iter(Path("/proc/self/smaps").read_text(errors="replace").splitlines())
+    next(line for line in lines if line.startswith(f"{address:x}-"))
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Rss:"))
+
+
+def _protect(address: int, size: int, what: int) -> None:
+    found = ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), what)
+    assert found == 0
+
+
+@pytest.fixture
+def code(tmp_path):
+    """What looks like a library's code: pages of a file, all in memory, with others of the same file behind them."""
+    (tmp_path / "code").write_bytes(b"\x07" * (_SIZE + mmap.PAGESIZE))
+    with (tmp_path / "code").open("r+b") as file:
+        mapping = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=_WRITE)
+    numbers = np.frombuffer(mapping, np.uint8)
+    address = numbers.ctypes.data
+    _protect(address + _SIZE, mmap.PAGESIZE, _READ)
+    assert numbers.sum() == 7 * numbers.size
+    yield numbers, address
+    _protect(address, _SIZE, _WRITE)
+
+
+def test_code_leaves_memory_and_comes_back(code):
+    numbers, address = code
+    _protect(address, _SIZE, _CODE)
+    assert _resident(address) == _SIZE
+    library_code.let_go()
+    assert _resident(address) == 0
+    assert numbers.sum() == 7 * numbers.size
+
+
+def test_what_is_in_no_file_stays(code):
+    numbers, address = code
+    numbers[mmap.PAGESIZE] = 9
+    # To write to one page may unmap those around it.
+    numbers.sum()
+    _protect(address, _SIZE, _CODE)
+    library_code.let_go()
+    assert numbers[mmap.PAGESIZE] == 9
+    assert _resident(address) == _SIZE
+
+
+def test_what_is_being_loaded_stays(tmp_path):
+    (tmp_path / "library").write_bytes(b"\x07" * _SIZE)
+    with (tmp_path / "library").open("rb") as file:
+        mapping = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=_READ)
+    numbers = np.frombuffer(mapping, np.uint8)
+    _protect(numbers.ctypes.data, _SIZE, _CODE)
+    assert numbers.sum() == 7 * _SIZE
+    library_code.let_go()
+    assert _resident(numbers.ctypes.data) == _SIZE
+
+
+def test_libraries_run_afterwards():
+    library_code.let_go()
+    assert torch.ones(3, 4).matmul(torch.ones(4, 2)).tolist() == [[4.0, 4.0]] * 3
