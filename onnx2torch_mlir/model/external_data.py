@@ -14,12 +14,18 @@ import ntpath
 import os
 import posixpath
 import stat
+import threading
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
 
 from onnx2torch_mlir.diagnostics import Finding
+
+_lock = threading.Lock()
+_mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+"""Files that `map_file` has mapped and somebody still uses: what others have mapped may hold what is in no file."""
 
 
 def map_file(path: Path) -> memoryview:
@@ -41,9 +47,25 @@ def _map_file(path: Path) -> memoryview:
             raise OSError(f"{path} is not a regular file")
         if status.st_size == 0:
             return memoryview(b"")
-        return memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
+        mapping = mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
+        with _lock:
+            _mapped.add(mapping)
+        return memoryview(mapping)
     finally:
         os.close(handle)
+
+
+def let_go(data: memoryview) -> None:
+    """Unmap what has been read of the file that ``data`` are in, if they are in one that is mapped here (Linux).
+
+    It comes back where somebody reads it again, mostly from the system's cache.
+    """
+    if not isinstance(data.obj, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    with _lock:
+        is_ours = data.obj in _mapped
+    if is_ours:
+        data.obj.madvise(mmap.MADV_DONTNEED)
 
 
 def _raise_file_limit() -> bool:

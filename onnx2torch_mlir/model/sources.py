@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnx2torch_mlir.diagnostics import Finding, Refusal, refuse
 from onnx2torch_mlir.model import wire
-from onnx2torch_mlir.model.external_data import ExternalFiles, map_file, span
+from onnx2torch_mlir.model.external_data import ExternalFiles, let_go, map_file, span
 from onnx2torch_mlir.model.places import graphs_in
 from onnx2torch_mlir.model.weights import MappedTensor, nbytes_of
 
@@ -73,7 +73,9 @@ def open_source(source: Source, marker: str) -> Slim:
     except (OSError, ValueError) as error:
         why = "it is a directory" if _is_dir(path) else getattr(error, "strerror", None) or str(error)
         raise refuse("O2M-R001", f"{os.fspath(source)!r} cannot be read: {why}.", case=os.fspath(source)) from None
-    return Slim(_parse(data, marker, f"The file {path.name!r}"), data, marker, path)
+    slim = Slim(_parse(data, marker, f"The file {path.name!r}"), data, marker, path)
+    let_go(data)
+    return slim
 
 
 def _is_dir(path: Path) -> bool:

@@ -16,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx2torch_mlir.model import wire
+from onnx2torch_mlir.model.external_data import let_go
 
 _PART = 1 << 16
 """Bytes that are taken apart at once."""
@@ -34,6 +35,7 @@ class StoredList(Sequence[Any]):
     def __len__(self) -> int:
         if self._length is None:
             self._length = _LENGTHS[self._type](self._data)
+            let_go(self._data)
         return self._length
 
     def __iter__(self) -> Iterator[Any]:
@@ -52,6 +54,8 @@ class StoredList(Sequence[Any]):
         if copy is False:
             raise ValueError("elements are taken apart: there is no array without a copy")
         found = _NUMBERS[self._type](self._data) if self._type in _NUMBERS else np.array(list(self))
+        # There are two of them now, and hardly anybody takes elements twice.
+        let_go(self._data)
         return found if dtype is None else found.astype(dtype, copy=False)
 
 

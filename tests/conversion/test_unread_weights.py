@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import onnx2torch_mlir
+from tests import resident
 
 BYTES = {TensorProto.FLOAT: 4, TensorProto.FLOAT16: 2, TensorProto.INT8: 1, TensorProto.UINT8: 1, TensorProto.INT64: 8}
 F, H, I8, U8, I64 = BYTES
@@ -73,18 +74,6 @@ def model(path: Path, dtype: int, shape: list[int], calls: list[str]) -> None:
         file.truncate(count)
 
 
-def resident_kilobytes(path: Path) -> int:
-    """What of a mapped file is in this process's memory; -1 where it is not mapped."""
-    found, mapped = 0, False
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
-            here = line.endswith(str(path))
-            mapped |= here
-        elif here and line.startswith("Rss:"):
-            found += int(line.split()[1])
-    return found if mapped else -1
-
-
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="what is in memory is read from Linux's /proc")
 @pytest.mark.parametrize("name", CASES)
 def test_no_weight_is_read(name: str, tmp_path: Path) -> None:
@@ -93,5 +82,5 @@ def test_no_weight_is_read(name: str, tmp_path: Path) -> None:
     program = onnx2torch_mlir.convert(tmp_path / "m.onnx")
     program.to_mlir("torch", weights="args")
     module = program.to_mlir("linalg")
-    assert resident_kilobytes(tmp_path / "weights.bin") == 0
+    assert resident.of_file(tmp_path / "weights.bin") == 0
     assert module.weight_bytes >= SIDE * SIDE

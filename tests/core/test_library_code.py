@@ -3,25 +3,18 @@
 import ctypes
 import mmap
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from onnx2torch_mlir.core import library_code
+from tests import resident
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system tells nothing of pages")
 _SIZE = 2 << 20
 _READ, _CODE, _WRITE = 1, 5, 3
 """Protections of mprotect(2)."""
-
-
-def _resident(address: int) -> int:
-    """Bytes in memory of the mapping at ``address``."""
-    lines = iter(Path("/proc/self/smaps").read_text(errors="replace").splitlines())
-    next(line for line in lines if line.startswith(f"{address:x}-"))
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Rss:"))
 
 
 def _protect(address: int, size: int, what: int) -> None:
@@ -46,9 +39,9 @@ def code(tmp_path):
 def test_code_leaves_memory_and_comes_back(code):
     numbers, address = code
     _protect(address, _SIZE, _CODE)
-    assert _resident(address) == _SIZE
+    assert resident.of_range(address, _SIZE) == _SIZE
     library_code.let_go()
-    assert _resident(address) == 0
+    assert resident.of_range(address, _SIZE) == 0
     assert numbers.sum() == 7 * numbers.size
 
 
@@ -60,7 +53,7 @@ def test_what_is_in_no_file_stays(code):
     _protect(address, _SIZE, _CODE)
     library_code.let_go()
     assert numbers[mmap.PAGESIZE] == 9
-    assert _resident(address) == _SIZE
+    assert resident.of_range(address, _SIZE) == _SIZE
 
 
 def test_what_is_being_loaded_stays(tmp_path):
@@ -71,7 +64,7 @@ def test_what_is_being_loaded_stays(tmp_path):
     _protect(numbers.ctypes.data, _SIZE, _CODE)
     assert numbers.sum() == 7 * _SIZE
     library_code.let_go()
-    assert _resident(numbers.ctypes.data) == _SIZE
+    assert resident.of_range(numbers.ctypes.data, _SIZE) == _SIZE
 
 
 def test_libraries_run_afterwards():

@@ -1,7 +1,6 @@
 """What stays in memory of a model's file after its weights were copied from it."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,6 +9,7 @@ from onnx import helper, numpy_helper
 
 import onnx2torch_mlir as o2m
 from onnx2torch_mlir.engine.mapped_files import MappedFiles
+from tests import resident
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells which files are mapped")
 
@@ -17,17 +17,6 @@ FLOAT, LONG = 1, 7
 SIDE = 2048
 _HUGE = 2 << 20
 """Bytes that the system brings into memory at once, at most."""
-
-
-def resident(path):
-    """Bytes of a file's mappings that are in this process's memory."""
-    found, own = 0, False
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        if "-" in line.split(maxsplit=1)[0]:
-            own = line.endswith(str(path))
-        elif own and line.startswith("Rss:"):
-            found += int(line.split()[1]) << 10
-    return found
 
 
 def saved(folder, *, aligned):
@@ -58,7 +47,7 @@ def test_what_was_copied_does_not_stay(aligned, tmp_path, monkeypatch):
     for _ in range(2):
         (found,) = program.compile(threads=1).run([rows])
         np.testing.assert_allclose(found, table[rows] @ weight, rtol=1e-4, atol=1e-4)
-        assert resident(data) <= 3 * _HUGE
+        assert resident.of_file(data) <= 3 * _HUGE
 
 
 def test_codes_that_were_packed_do_not_stay(tmp_path, monkeypatch):
@@ -78,7 +67,7 @@ def test_codes_that_were_packed_do_not_stay(tmp_path, monkeypatch):
     numbers = np.stack([codes & 15, codes >> 4], -1).reshape(side, blocks, 32) - np.float32(8)
     expected = x @ (numbers * scales[..., None]).reshape(side, side).T
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
-    assert resident(tmp_path / "data") <= 2 * _HUGE
+    assert resident.of_file(tmp_path / "data") <= 2 * _HUGE
 
 
 def test_what_is_only_here_stays(tmp_path):
@@ -103,17 +92,17 @@ def test_what_was_read_around_goes_in_the_end(tmp_path):
     assert read.sum() == other.sum()
     files = MappedFiles()
     files.drop(read.ctypes.data, read.nbytes // 2)
-    assert resident(tmp_path / "data") >= read.nbytes // 4
+    assert resident.of_file(tmp_path / "data") >= read.nbytes // 4
     files.drop_rest()
-    assert resident(tmp_path / "data") == 0
+    assert resident.of_file(tmp_path / "data") == 0
     # Nothing was copied of this one.
-    assert resident(tmp_path / "other") == other.nbytes
+    assert resident.of_file(tmp_path / "other") == other.nbytes
 
 
 def test_pages_of_a_file_that_is_only_read_go(tmp_path):
     np.arange(1 << 18, dtype=np.float32).tofile(tmp_path / "data")
     read = np.memmap(tmp_path / "data", np.float32, mode="r")
-    assert read.sum() and resident(tmp_path / "data") == read.nbytes
+    assert read.sum() and resident.of_file(tmp_path / "data") == read.nbytes
     MappedFiles().drop(read.ctypes.data, read.nbytes)
-    assert resident(tmp_path / "data") == 0
+    assert resident.of_file(tmp_path / "data") == 0
     assert read[-1] == len(read) - 1

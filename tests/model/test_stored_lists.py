@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from onnx import helper
 from onnx2torch_mlir.diagnostics import Refusal
 from onnx2torch_mlir.model import StoredList, expand_functions, read
 from onnx2torch_mlir.model.stored_lists import _PART
+from tests import resident
 from tests.model.builders import MY, function, info, model, node, refer
 
 A = onnx.AttributeProto
@@ -33,8 +35,8 @@ def tree(**lists: Any) -> onnx.ModelProto:
     return model([node("Tree", "x", "y", domain="my", **lists)], inputs=[info("x", ["n"])], opsets=MY)
 
 
-def attributes(proto: onnx.ModelProto) -> dict[str, ir.Attr]:
-    return dict(read(proto).ir.graph[0].attributes)
+def attributes(source: onnx.ModelProto | Path) -> dict[str, ir.Attr]:
+    return dict(read(source).ir.graph[0].attributes)
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -54,6 +56,21 @@ def test_elements_are_those_of_protobuf(name: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(np.asarray(held), np.array(expected))
         assert ir.serde.serialize_attribute(attribute) == helper.make_attribute(name, expected)
     assert (np.asarray(held).dtype.kind, np.asarray(held, object).dtype) == (np.array(expected).dtype.kind, object)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what is in memory")
+@pytest.mark.parametrize("name", ["ints", "floats"])
+def test_what_was_taken_from_the_file_leaves_memory(name: str, tmp_path: Path) -> None:
+    onnx.save(tree(**LISTS), tmp_path / "model.onnx")
+    held = attributes(tmp_path / "model.onnx")[name].value
+    assert resident.of_file(tmp_path / "model.onnx") == 0
+    elements = np.frombuffer(held._data, np.uint8)
+    assert elements.any()
+    assert resident.of_file(tmp_path / "model.onnx") >= elements.nbytes
+    found = np.asarray(held)
+    assert resident.of_file(tmp_path / "model.onnx") == 0
+    np.testing.assert_array_equal(found, np.array(LISTS[name]))
+    assert list(held) == LISTS[name]
 
 
 @settings(max_examples=60, deadline=None)
