@@ -15,7 +15,7 @@ from onnx2torch_mlir.engine.compiler.contraction_kinds import (
     FEW_BLOCKS,
     FLAT_BLOCK_ROWS,
 )
-from onnx2torch_mlir.engine.compiler.register_tile import TileSize
+from onnx2torch_mlir.engine.compiler.tile_size import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit, of_host
 from tests.engine.made_here import engine_of
 

@@ -6,8 +6,8 @@ import torch
 
 from onnx2torch_mlir import engine
 from onnx2torch_mlir.engine.compiler import contractions, register_tile, vector_unit
-from onnx2torch_mlir.engine.compiler.register_tile import TileSize
 from onnx2torch_mlir.engine.compiler.task import build
+from onnx2torch_mlir.engine.compiler.tile_size import TileSize
 from onnx2torch_mlir.engine.options import Options
 from tests.engine import programs
 from tests.engine.made_here import engine_of, entry_of

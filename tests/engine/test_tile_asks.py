@@ -5,7 +5,7 @@ import re
 import pytest
 
 from onnx2torch_mlir.engine.compiler import register_tile, tile_asks
-from onnx2torch_mlir.engine.compiler.register_tile import TileSize
+from onnx2torch_mlir.engine.compiler.tile_size import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from tests.engine.computed_text import computed
 

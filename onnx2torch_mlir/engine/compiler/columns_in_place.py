@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx2torch_mlir.engine.compiler import contraction_panels, tile_rows
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_ROWS, COLUMNS_THAT_STAY
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
-from onnx2torch_mlir.engine.compiler.register_tile import TileSize
+from onnx2torch_mlir.engine.compiler.tile_size import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _FEW = 12

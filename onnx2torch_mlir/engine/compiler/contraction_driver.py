@@ -44,7 +44,7 @@ from onnx2torch_mlir.engine.compiler.contraction_kinds import PRODUCTS, Kind
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
 from onnx2torch_mlir.engine.compiler.dot_products import DotKind
 from onnx2torch_mlir.engine.compiler.double_products import DoubleKind
-from onnx2torch_mlir.engine.compiler.register_tile import TileSize
+from onnx2torch_mlir.engine.compiler.tile_size import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _COLUMNS_FOR_EACH = 8

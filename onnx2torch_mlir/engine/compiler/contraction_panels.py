@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from onnx2torch_mlir.engine.compiler import tail_text
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, product, words
-from onnx2torch_mlir.engine.compiler.register_tile import TileSize
+from onnx2torch_mlir.engine.compiler.tile_size import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4

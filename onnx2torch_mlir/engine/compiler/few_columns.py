@@ -15,7 +15,8 @@ from dataclasses import replace
 from onnx2torch_mlir.engine.compiler import run_sums
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, masked_load
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
-from onnx2torch_mlir.engine.compiler.register_tile import Tile, TileSize
+from onnx2torch_mlir.engine.compiler.register_tile import Tile
+from onnx2torch_mlir.engine.compiler.tile_size import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.layout import Packing
 
@@ -54,7 +55,7 @@ def heights(unit: VectorUnit, few: int) -> list[int]:
 
 
 def tile(unit: VectorUnit, size: TileSize) -> str:
-    """The text of a tile (`register_tile.tile_types`)."""
+    """The text of a tile (`tile_size.tile_types`)."""
     return _Tile(unit, size).text()
 
 

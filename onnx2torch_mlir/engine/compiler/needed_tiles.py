@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from onnx2torch_mlir.engine.compiler import columns_in_place, contraction_panels, few_columns, tile_rows
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
-from onnx2torch_mlir.engine.compiler.register_tile import TileSize
+from onnx2torch_mlir.engine.compiler.tile_size import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from onnx2torch_mlir.engine.compiler import plain_tail_text, segment_loops, tail_text, tile_rows
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, product, word_at
 from onnx2torch_mlir.engine.compiler.contraction_panels import PART, declaration, in_two, sizes
-from onnx2torch_mlir.engine.compiler.register_tile import TileSize, tile_types
+from onnx2torch_mlir.engine.compiler.tile_size import TileSize, tile_types
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _BYTES = 4
