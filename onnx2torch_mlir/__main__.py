@@ -1,8 +1,6 @@
 """``python -m onnx2torch_mlir`` is the ``onnx2mlir`` command."""
 
-import sys
-
-from onnx2torch_mlir.cli.main import main
+from onnx2torch_mlir.cli.main import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

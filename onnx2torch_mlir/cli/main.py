@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from onnx2torch_mlir.cli.arguments import parse, parser
 
 INTERNAL_ERROR = 1
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141
+
+
+def command() -> NoReturn:
+    """The process of the command: `main`, what others have registered for the end of the process, and its end.
+
+    Python itself would then look through all objects and take apart what PyTorch is made of, for most of a second.
+    """
+    code = main()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        # Who read it is gone, or there is none.
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -90,6 +90,21 @@ def test_a_bare_path_prints_the_program(good: str, emit: str) -> None:
     assert done.stderr == ""
 
 
+def test_the_process_ends_at_once_with_the_exit_code(bad: str) -> None:
+    code = (
+        "import atexit, sys\nfrom onnx2torch_mlir.cli.main import command\n"
+        "class Last:\n    def __del__(self): print('taken apart')\n"
+        "last = Last()\natexit.register(print, 'registered')\n"
+        f"sys.argv = ['onnx2mlir', 'check', {bad!r}]\ncommand()\n"
+    )
+    # To a pipe Python writes when there is much, or in the end.
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == main(["check", bad])
+    assert done.returncode not in (0, 1)
+    assert "Foo" in done.stdout + done.stderr
+    assert done.stdout.endswith("registered\n")
+
+
 @pytest.mark.parametrize(
     ("name", "start"),
     [("m.mlir", b""), ("m.mlirbc", b"ML\xefR"), ("m.pt2", b"PK")],
