@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.bench.contest import tables
+from tools.bench.contest.networks import NOTHING
 from tools.bench.contest.rounds import WORKER, Contender, Outcome, Worker, environment
 from tools.bench.contest.workload import Workload, made
 from tools.bench.memory_watch import watch
@@ -36,7 +37,7 @@ def table(
     print(f"{line}{'peak MB':>9}{'needed MB':>10}{'ratio':>7}")
     ratios: dict[str, list[float]] = {peer: [] for peer in others}
     loads, memories = [], []
-    idle = _idle(threads)
+    idle = _memory(NOTHING.name, threads, ())
     for workload in chosen:
         told(f"{workload.name}: the model is made")
         model = made(workload)
@@ -85,13 +86,13 @@ def _prepared(contender: Contender, threads: int, plugins: Sequence[Path]) -> Ou
     return Outcome(error=answer.pop("error", ""), missing=answer.pop("missing", False), info=answer)
 
 
-def _memory(workload: str, threads: int, plugins: Sequence[Path]) -> int:
+def _memory(workload: str, threads: int, plugins: Sequence[Path]) -> float:
+    """The median of three: whether the peaks of two processes meet is a matter of a millisecond, and of 1 to 2 MB; and the
+    first of all may compile Python's files."""
     given = [argument for path in plugins for argument in ("--plugin", str(path))]
-    with tempfile.TemporaryDirectory(prefix="compiling-") as name:
-        command = [sys.executable, str(WORKER), "ours", workload, "--once", "--threads", str(threads), "--fresh", name, *given]
-        return watch(command, environment(threads)).resident
-
-
-def _idle(threads: int) -> int:
-    """The least of two: a first process may compile Python's files, too."""
-    return min(_memory("relu-1", threads, ()) for _ in range(2))
+    found = []
+    for _ in range(3):
+        with tempfile.TemporaryDirectory(prefix="compiling-") as name:
+            command = [sys.executable, str(WORKER), "ours", workload, "--once", "--threads", str(threads), "--fresh", name]
+            found.append(watch([*command, *given], environment(threads)).resident)
+    return statistics.median(found)
