@@ -13,11 +13,11 @@ import itertools
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from onnx2torch_mlir.core.memory_advice import DONT_NEED, advise
+from onnx2torch_mlir.core.memory_mappings import mappings
 
 _CODE = "r-xp"
 _FEWEST_BYTES = 1 << 20
@@ -41,24 +41,8 @@ def let_go() -> None:
 
 def _code() -> Iterator[tuple[int, int]]:
     """Where code lies: each from its first byte to behind its last one."""
-    lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
-    for mapping, after in itertools.pairwise(map(_mapping, lines)):
+    for mapping, after in itertools.pairwise(mappings()):
         # While a library is being loaded, all of it may be mapped as code at first, data that are then written to as well.
         is_whole = mapping.end == after.start and mapping.file == after.file
         if mapping.permissions == _CODE and mapping.end - mapping.start >= _FEWEST_BYTES and is_whole:
             yield mapping.start, mapping.end
-
-
-class _Mapping(NamedTuple):
-    """A line of ``/proc/self/maps``; a file is a device and a number."""
-
-    start: int
-    end: int
-    permissions: str
-    file: tuple[str, str]
-
-
-def _mapping(line: str) -> _Mapping:
-    places, permissions, _, device, number, *_ = line.split(maxsplit=5)
-    start, end = (int(place, 16) for place in places.split("-"))
-    return _Mapping(start, end, permissions, (device, number))

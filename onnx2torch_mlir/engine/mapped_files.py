@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from bisect import bisect_right
-from pathlib import Path
 
 from onnx2torch_mlir.core.memory_advice import DONT_NEED, advise
+from onnx2torch_mlir.core.memory_mappings import mappings
 
 _ONLY_READ = "r--s"
 
@@ -24,12 +24,10 @@ class MappedFiles:
         self._ends: list[int] = []
         self._dropped: set[int] = set()
         with contextlib.suppress(OSError):
-            for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
-                places, permissions, *_ = line.split(maxsplit=2)
-                if permissions == _ONLY_READ:
-                    start, end = (int(place, 16) for place in places.split("-"))
-                    self._starts.append(start)
-                    self._ends.append(end)
+            for mapping in mappings():
+                if mapping.permissions == _ONLY_READ:
+                    self._starts.append(mapping.start)
+                    self._ends.append(mapping.end)
 
     def drop(self, address: int, length: int) -> None:
         """Let go of the whole pages among these bytes, if they are of such a file."""
