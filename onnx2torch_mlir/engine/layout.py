@@ -105,7 +105,7 @@ class Packing:
     panel's memory the vector before them first, if there is one, then of each ``run`` of steps the numbers of a vector of steps
     side by side, of one column after the other.
     With ``windows`` the segments are the lines, columns and channels of windows of 3 by 3, packed as `TILE_PLACES` batches of
-    what Winograd's F(2x2, 3x3) makes of them.
+    what Winograd's F(2x2, 3x3) makes of them; of bytes four times that, in pairs.
     """
 
     weight: int

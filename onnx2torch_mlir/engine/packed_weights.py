@@ -22,6 +22,8 @@ _Placed = tuple[int, int, Array]
 
 _AT_ONCE = 4 << 20
 """Bytes of a weight that are copied before this is told."""
+_TIMES_AS_INTEGERS = 4
+"""The least with which windows of integers become integers."""
 _TRANSFORMED_AT_ONCE = 1 << 16
 """Numbers that windows become before they are copied."""
 
@@ -156,19 +158,23 @@ def _fill(panels: Array, view: Array) -> None:
 
 
 def _fill_transformed(panels: Array, windows: Array) -> None:
-    """The columns of windows [3, 3, channels, columns], as Winograd's F(2x2, 3x3) multiplies them, in panels: some at a time,
-    for the numbers between take eight times as much memory."""
-    channels, count = windows.shape[2:]
+    """The columns of windows [3, 3, channels, columns], as Winograd's F(2x2, 3x3) multiplies them, in panels."""
     width = panels.shape[-1]
-    step = max(_TRANSFORMED_AT_ONCE // (TILE_PLACES * max(channels, 1)) // width, 1) * width
-    for start in range(0, count, step):
-        end = min(start + step, count)
+    for start, end in _some_at_a_time(windows, width):
         _fill(panels[..., start // width : -(-end // width), :], _transformed(windows[..., start:end]))
 
 
-def _transformed(windows: Array) -> Array:
-    """Windows [3, 3, channels, columns] as numbers that are multiplied one by one: [16, channels, columns]."""
-    places = _filtered(_filtered(windows.astype(np.float64), 0), 1)
+def _some_at_a_time(windows: Array, width: int) -> Iterator[tuple[int, int]]:
+    """The first and the end of some columns after the other, in whole panels: while windows are transformed, the numbers
+    between take eight times as much memory as floats."""
+    channels, count = windows.shape[2:]
+    step = max(_TRANSFORMED_AT_ONCE // (TILE_PLACES * max(channels, 1)) // width, 1) * width
+    yield from ((start, min(start + step, count)) for start in range(0, count, step))
+
+
+def _transformed(windows: Array, times: int = 1) -> Array:
+    """Windows [3, 3, channels, columns] as numbers that are multiplied one by one, so many times: [16, channels, columns]."""
+    places = _filtered(_filtered(windows.astype(np.float64), 0), 1) * times
     return places.astype(windows.dtype).reshape(TILE_PLACES, *windows.shape[2:])
 
 
@@ -182,16 +188,22 @@ def _filtered(windows: Array, axis: int) -> Array:
 def _integers(view: Array, packing: Packing, room: Room) -> Array:
     """Bytes [batches, segments, columns] as fours or pairs, after the header."""
     count, width = packing.columns[0], packing.width
-    batches = math.prod(n for n, _ in packing.batches)
-    steps = math.prod(n for n, _ in packing.segments)
-    numbers = view.view(np.int8 if packing.signed else np.uint8).reshape(batches, steps, count)
+    batches = math.prod(packing.packed_batches)
+    segments = packing.segments[-1:] if packing.windows else packing.segments
+    steps = math.prod(n for n, _ in segments)
+    numbers = view.view(np.int8 if packing.signed else np.uint8)
     zero, panels = packing.zero or 0, -(-count // width)
     low, high = (int(numbers.min()) - zero, int(numbers.max()) - zero) if numbers.size else (0, 0)
-    fours = packing.largest > 0 and low >= -packing.largest and high <= min(packing.largest, 127)
+    fours = packing.largest > 0 and low >= -packing.largest and high <= min(packing.largest, 127) and not packing.windows
     per, kind = (4, np.int8) if fours else (2, np.int16)
     groups = -(-steps // per)
     whole = np.zeros((batches, groups * per, panels * width), kind)
-    whole[:, :steps, :count] = numbers.astype(np.int16) - np.int16(zero)
+    if packing.windows:
+        for start, end in _some_at_a_time(numbers, width):
+            some = numbers[..., start:end].astype(np.int16) - np.int16(zero)
+            whole[:, :steps, start:end] = _transformed(some, _TIMES_AS_INTEGERS)
+    else:
+        whole[:, :steps, :count] = numbers.reshape(batches, steps, count).astype(np.int16) - np.int16(zero)
     size = 4 * width * (groups + fours)
     memory = room.empty(INTEGERS_HEADER + batches * panels * size)
     memory[:INTEGERS_HEADER].view(np.int64)[:2] = fours, panels * size

@@ -29,6 +29,7 @@ from onnx2torch_mlir.engine.compiler import (
     threads,
     tile_loops,
     winograd_code,
+    winograd_forms,
 )
 from onnx2torch_mlir.engine.compiler.code_text import (
     bytes_behind,
@@ -101,7 +102,7 @@ def functions_for(
     if any(kind.narrow == "pairs" for kind in kinds):
         texts += [brain_rows.functions(), brain_products.functions(unit)]
     if with_winograd:
-        texts.append(winograd_code.functions(unit))
+        texts.append(winograd_code.functions(unit, winograd_forms.FLOATS))
     return texts + [contract(unit, kind, packing=packing) for kind in sorted(kinds, key=lambda kind: kind.name)]
 
 

@@ -17,6 +17,7 @@ from onnx2torch_mlir.engine.compiler import (
     threads,
     tile_loops,
     winograd_code,
+    winograd_forms,
 )
 from onnx2torch_mlir.engine.compiler.contraction_kinds import Kind
 from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
@@ -57,7 +58,7 @@ def groups(unit: VectorUnit) -> list[list[str]]:
         [kind(2, 2)],
         [contraction_rows.function(RowsKind(1, 1, 1))],
         [column_packing.functions_for_batches(1, 1)],
-        [winograd_code.functions(unit)],
+        [winograd_code.functions(unit, winograd_forms.FLOATS)],
         [kind(2, 1)],
         [tile(fewer[0])],
         [kind(1, 1, unpacked=1)],

@@ -31,6 +31,7 @@ from onnx2torch_mlir.engine.compiler import (
     threads,
     walking_back,
     winograd,
+    winograd_forms,
 )
 from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.column_parts import Parts
@@ -317,7 +318,8 @@ def _emit_winograd(
     program.has_winograd = True
     program.tiles.add(*winograd.products_of(found, image), packing.few)
     with tail_calls.handed_on(tail, program.tails, [BLOCK_COLUMNS]) as told:
-        winograd.call(found, image, _pointers(found, program, weights, tail), packing.few, told)
+        sizes, pointers = Sizes(found), _pointers(found, program, weights, tail)
+        winograd.call(winograd_forms.FLOATS, sizes, image, pointers, [sizes.number(packing.few), *told])
 
 
 def _widths(found: Contraction, *, codes: bool) -> list[int]:

@@ -17,9 +17,12 @@ from onnx2torch_mlir.engine.compiler import (
     contraction_tails,
     integer_driver,
     integer_sums,
+    integer_winograd,
     integer_zeros,
     tail_calls,
     threads,
+    winograd,
+    winograd_forms,
 )
 from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, FEW_ROWS
@@ -46,15 +49,19 @@ class _Program:
     tails: Outlined
     nests: list[ir.Operation]
     """What has not been looked at yet."""
+    with_winograd: bool
     kinds: set[Kind] = field(default_factory=set)
+    has_winograd: bool = False
     has_halves: bool = False
     """Whether the last panel of some columns is at most half full, and one of few."""
 
 
-def replace(module: ir.Module, weights: Weights, tails: Outlined, written: WrittenCode) -> None:
+def replace(
+    module: ir.Module, weights: Weights, tails: Outlined, written: WrittenCode, *, with_winograd: bool
+) -> None:
     """Let every contraction of bytes in @main call the driver, as contractions.replace does those of float32."""
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    program = _Program(weights, tails, named(main, "linalg.generic"))
+    program = _Program(weights, tails, named(main, "linalg.generic"), with_winograd)
     while program.nests:
         found = match(program.nests.pop(0))
         if found is None or not found.columns:
@@ -63,9 +70,10 @@ def replace(module: ir.Module, weights: Weights, tails: Outlined, written: Writt
             _call(found, program)
         elif (narrow := integer_sums.narrow(found)) is not None:
             program.nests.insert(0, narrow)
-    if program.kinds:
+    if program.kinds or program.has_winograd:
         declared = threads.SIGNATURES + call_memory.SIGNATURES
-        text = integer_driver.functions_for(of_host(), program.kinds, has_halves=program.has_halves)
+        which = {"has_halves": program.has_halves, "with_winograd": program.has_winograd}
+        text = integer_driver.functions_for(of_host(), program.kinds, **which)
         written.add(module, declared + text)
 
 
@@ -113,13 +121,17 @@ def _emit(
     zeroed: bool,
 ) -> None:
     """The call of the driver at the insertion point."""
+    program.has_halves = program.has_halves or _has_half(found)
+    image = integer_winograd.match(found, packing) if program.with_winograd and zeroed else None
+    if image is not None and packing is not None:
+        _emit_winograd(found, image, program, packing, tail)
+        return
     sizes = Sizes(found)
     left, right, out = found.left.operand, found.right.operand, found.out
     zeros = _zeros(found) if packing is None else None
     columns = 0 if packing else len(found.columns)
     kind = Kind(len(found.batches), len(found.rows), columns, len(found.sums), zeros is not None)
     program.kinds.add(kind)
-    program.has_halves = program.has_halves or _has_half(found)
     if packing is None:
         b = address(found.generic.operands[right])
         steps = [sizes.step(right, dim) for dim in found.batches]
@@ -147,6 +159,19 @@ def _emit(
     given += [*_conversion(found, found.left), *_conversion(found, found.right)]
     with tail_calls.handed_on(tail, program.tails, [BLOCK_COLUMNS]) as told:
         func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *words, *told])
+
+
+def _emit_winograd(
+    found: IntegerContraction, image: winograd.Image, program: _Program, packing: Packing, tail: contraction_tails.Found | None
+) -> None:
+    """The call of what does a convolution by Winograd's algorithm at the insertion point."""
+    program.has_winograd = True
+    weights = program.weights.packed(winograd.packing_of(packing))
+    a, out = (address(found.generic.operands[number]) for number in (found.left.operand, found.out))
+    pointers = [program.weights.context, a, weights, a if tail is not None else out]
+    with tail_calls.handed_on(tail, program.tails, [BLOCK_COLUMNS]) as told:
+        more = [*_conversion(found, found.left), *told]
+        winograd.call(winograd_forms.INTEGERS, Sizes(found), image, pointers, more)
 
 
 def _has_half(found: IntegerContraction) -> bool:

@@ -7,7 +7,16 @@ part, so that a panel's part does.
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler import integer_matrices, integer_packing, integer_tile, row_tables, tail_text, threads
+from onnx2torch_mlir.engine.compiler import (
+    integer_matrices,
+    integer_packing,
+    integer_tile,
+    row_tables,
+    tail_text,
+    threads,
+    winograd_code,
+    winograd_forms,
+)
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.integer_products import products
@@ -31,9 +40,10 @@ HEAD = (
 """Context, operands, zero points of columns (i32), whether to add to the result, and of both operands flip and bias."""
 
 
-def functions_for(unit: VectorUnit, kinds: set[Kind], *, has_halves: bool) -> str:
-    """The texts of the functions of ``kinds`` and of all that they call; whether there are tiles for half a panel."""
-    counts = {count for kind in kinds for count in (kind.rows, kind.columns, kind.sums)}
+def functions_for(unit: VectorUnit, kinds: set[Kind], *, has_halves: bool, with_winograd: bool = False) -> str:
+    """The texts of the functions of ``kinds``, of Winograd's algorithm where some convolution goes by it, and of all that they
+    call; whether there are tiles for half a panel."""
+    counts = {count for kind in kinds for count in (kind.rows, kind.columns, kind.sums)} | ({1} if with_winograd else set())
     texts = [row_tables.rows(count) for count in sorted(counts)]
     sizes = [(rows, halves) for halves in range(1 if has_halves else 2, 3) for rows in range(1, unit.rows + 1)]
 
@@ -45,6 +55,7 @@ def functions_for(unit: VectorUnit, kinds: set[Kind], *, has_halves: bool) -> st
     if unit.largest_byte and any(kind.packed for kind in kinds):
         texts += of_form(fours=True)
         texts += [integer_matrices.functions(unit)] if unit.has_matrices else []
+    texts += [winograd_code.functions(unit, winograd_forms.INTEGERS)] if with_winograd else []
     texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
     return "\n".join(texts)
 

@@ -19,6 +19,15 @@ PANEL = """
 """Of column ``%j``: its panel (``%bj``), what follows ``%skipped`` bytes there, the result, and how many columns there are."""
 
 
+_TYPES = "!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr, i64, i1, i16"
+
+
+def call(form: str, given: str, first: str | None = None) -> str:
+    """A call of @o2m_products_``form``, where it takes the step with which to begin with that."""
+    types = _TYPES if first is None else f"{_TYPES}, i64"
+    return f"func.call @o2m_products_{form}({given}{'' if first is None else f', {first}'}) : ({types}) -> ()"
+
+
 def products(unit: VectorUnit, *, fours: bool, has_halves: bool) -> str:
     """@o2m_products_fours and @o2m_products_pairs; whether there are tiles of half a panel.
 

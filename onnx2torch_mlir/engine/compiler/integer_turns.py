@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnx2torch_mlir.engine.compiler import row_tables, tail_text, threads
+from onnx2torch_mlir.engine.compiler import integer_products, row_tables, tail_text, threads
 from onnx2torch_mlir.engine.compiler.code_text import declared, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -116,17 +116,12 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
 
 
 _ROWS_TYPES = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64, i8, i16"
-_PRODUCTS_TYPES = "!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr, i64, i1, i16"
 
 
 def _products(unit: VectorUnit, given: str) -> list[str]:
     """The calls that multiply fours and pairs."""
-    fours, pairs = (
-        f"func.call @o2m_products_{form}({given}, %none) : ({_PRODUCTS_TYPES}, i64) -> ()" for form in ("fours", "pairs")
-    )
-    if unit.has_matrices:
-        fours = f"func.call @o2m_products_matrices({given}) : ({_PRODUCTS_TYPES}) -> ()"
-    return [fours, pairs]
+    fours, pairs = (integer_products.call(form, given, "%none") for form in ("fours", "pairs"))
+    return [integer_products.call("matrices", given) if unit.has_matrices else fours, pairs]
 
 
 def _either(both: bool, calls: list[str]) -> list[str]:

@@ -274,7 +274,7 @@ def _to_loops(
         if options.enabled("contractions"):
             also = {f"with_{name}": options.enabled(name) for name in ("winograd", "attention")}
             loops += contractions.replace(module, weights, tails, written, **also)
-            integer_contractions.replace(module, weights, tails, written)
+            integer_contractions.replace(module, weights, tails, written, with_winograd=also["with_winograd"])
         loops += independent_loops.replace(module)
         loops += turns.replace(module) if options.enabled("turns") else []
         loops += rows.fuse(module) if options.enabled("rows") else []

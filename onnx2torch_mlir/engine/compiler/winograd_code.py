@@ -12,6 +12,7 @@ from __future__ import annotations
 from onnx2torch_mlir.engine.compiler import (
     call_memory,
     contraction_panels,
+    integer_products,
     row_tables,
     tail_text,
     threads,
@@ -21,10 +22,10 @@ from onnx2torch_mlir.engine.compiler import (
 from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, called, constants, declared, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+from onnx2torch_mlir.engine.compiler.winograd_forms import Form
 from onnx2torch_mlir.engine.compiler.winograd_transforms import ROW_BYTES, SIDE
 from onnx2torch_mlir.engine.layout import TILE_PLACES
 
-NAME = "o2m_winograd"
 LOOPS = (1, 1)
 """How many dims of rows and segments the contractions have that it consists of."""
 
@@ -35,19 +36,30 @@ _BYTES = 4
 _PAGE, _APART = 4096, 320
 """Places of a tile lie a page and 5 lines apart: at the same place of each page they would share few lines of the cache."""
 
-SIZES = ("n", "h", "w", "an", "ay", "ax", "cn", "cy", "cx", "depth", "across", "few")
+SIZES = ("n", "h", "w", "an", "ay", "ax", "cn", "cy", "cx", "depth", "across")
 """Its i64 arguments, after the context, the image, the packed weights and the result: sizes of the result, strides in bytes of
-the image and of the result, how many channels they have, and how many columns are packed by themselves (few_columns.py)."""
+the image and of the result, and how many channels they have. Behind them come those of a form (winograd_forms.py): of floats,
+how many columns are packed by themselves (few_columns.py)."""
 _SHARED = (*SIZES, "tiles_high", "tiles_wide", "tiles", "size", "groups", "plane", "sums_plane", "room")
-_ITEMS = f"{NAME}_items"
+_ITEMS = "o2m_winograd_items"
 _POINTERS = [(f"%{pointer}", "!llvm.ptr") for pointer in ("a", "u", "c", "rooms")]
-_OF_ITEMS = [*_POINTERS, *words(_SHARED), *tail_text.ARGUMENTS]
 
 
-def functions(unit: VectorUnit) -> str:
+def name(form: Form) -> str:
+    """The function that programs call."""
+    return f"o2m_winograd{form.suffix}"
+
+
+def functions(unit: VectorUnit, form: Form) -> str:
     """The text of @o2m_winograd, and of what only it calls."""
-    shared = threads.spread(_ITEMS, [type_ for _, type_ in _OF_ITEMS])
-    return "\n".join([winograd_transforms.tiles(unit), winograd_transforms.results(unit), _items(unit), shared, _entry()])
+    shared = threads.spread(f"{_ITEMS}{form.suffix}", [type_ for _, type_ in _of_items(form)])
+    transforms = [winograd_transforms.tiles(unit, form), winograd_transforms.results(unit, form)]
+    return "\n".join([*transforms, _items(unit, form), shared, _entry(form)])
+
+
+def _of_items(form: Form) -> list[tuple[str, str]]:
+    """What items are computed from: names and types."""
+    return [*_POINTERS, *words(_SHARED), *form.more, *tail_text.ARGUMENTS]
 
 
 def tiles_of_blocks(images: int, height: int, width: int) -> set[int]:
@@ -55,12 +67,12 @@ def tiles_of_blocks(images: int, height: int, width: int) -> set[int]:
     return tile_rows.even_parts(images * -(-height // 2) * -(-width // 2), _MOST_TILES)
 
 
-def _entry() -> str:
+def _entry(form: Form) -> str:
     """The function that programs call."""
     pointers = [(f"%{pointer}", "!llvm.ptr") for pointer in ("ctx", "a", "u", "c")]
     return "\n".join(
         [
-            f"func.func private @{NAME}({declared([*pointers, *words(SIZES), *tail_text.ARGUMENTS])}) {{",
+            f"func.func private @{name(form)}({declared([*pointers, *words(SIZES), *form.more, *tail_text.ARGUMENTS])}) {{",
             *constants(one=1, two=2, most=_MOST_TILES, row=ROW_BYTES, more=_LINES_OF_ROOM, entry=row_tables.ENTRY_BYTES),
             *constants(wide=BLOCK_COLUMNS, page=_PAGE, apart=_APART, places=TILE_PLACES, each=_ITEMS_FOR_EACH),
             "%threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64",
@@ -79,7 +91,7 @@ def _entry() -> str:
             "%not_more = arith.minsi %others, %blocks_wide : i64",
             "%groups = arith.maxsi %not_more, %one : i64",
             "%items = arith.muli %blocks, %groups : i64",
-            *winograd_transforms.tile_row("%tile_row"),
+            *winograd_transforms.tile_row("%tile_row", form),
             *_plane("plane", "%tile_row"),
             *_plane("sums_plane", "%row"),
             "%both = arith.addi %plane, %sums_plane : i64",
@@ -97,7 +109,7 @@ def _entry() -> str:
             "%products = arith.muli %sums_of_all, %depth : i64",
             "%twice = arith.muli %products, %two : i64",
             "%work = arith.divui %twice, %items : i64",
-            threads.on_all(_ITEMS, "%items, %work", _OF_ITEMS),
+            threads.on_all(f"{_ITEMS}{form.suffix}", "%items, %work", _of_items(form)),
             "func.call @o2m_free(%ctx, %rooms) : (!llvm.ptr, !llvm.ptr) -> ()",
             "return",
             "}",
@@ -119,17 +131,26 @@ def _plane(plane: str, each: str) -> list[str]:
     ]
 
 
-def _items(unit: VectorUnit) -> str:
+def _products(form: Form) -> str:
+    """The call that multiplies a block's tiles by 64 columns at one place."""
+    if form.is_float:
+        moved = {"%a": "%vb", "%m": "%count", "%b": "%ub", "%n": "%nh", "%c": "%mb", "%add": "%no", "%n0": "%depth"}
+        moved["%few"] = "%few"
+        return contraction_panels.call("panels", 1, contraction_panels.WITHOUT_TAIL | moved)
+    given = "%vb, %table, %count, %ub, %nh, %mb, %tile_row, %no, %unbiased"
+    return "\n".join(["%unbiased = arith.constant 0 : i16", integer_products.call("pairs", given, "%none")])
+
+
+def _items(unit: VectorUnit, form: Form) -> str:
     """Groups of the columns of blocks of tiles, ``begin`` to ``end``."""
-    moved = {"%a": "%vb", "%m": "%count", "%b": "%ub", "%n": "%nh", "%c": "%mb", "%add": "%no", "%n0": "%depth"}
-    moved["%few"] = "%few"
     transform = [(pointer, "!llvm.ptr") for pointer in ("%a", "%nothing", "%rooms_own")]
-    transform += words(["first", "count", *winograd_transforms.SIZES])
+    transform += [*words(["first", "count", *winograd_transforms.SIZES]), *form.conversion]
     return "\n".join(
         [
-            f"func.func private @{_ITEMS}({declared(_OF_ITEMS)}, {threads.RANGE}) {{",
+            f"func.func private @{_ITEMS}{form.suffix}({declared(_of_items(form))}, {threads.RANGE}) {{",
             *constants(none=0, one=1, two=2, places=TILE_PLACES, number=_BYTES, wide=BLOCK_COLUMNS, row=ROW_BYTES),
             *constants(entry=row_tables.ENTRY_BYTES, far_panels=BLOCK_COLUMNS // unit.columns, width=unit.columns),
+            *constants(number_read=form.read_bytes, header=form.header),
             "%no = arith.constant false",
             *tail_text.follows(),
             "%zero = arith.constant 0 : i8",
@@ -146,10 +167,12 @@ def _items(unit: VectorUnit) -> str:
             "%table_rows = arith.addi %size, %one : i64",
             "%table_bytes = arith.muli %table_rows, %entry : i64",
             bytes_behind("%nothing", "%table", "%table_bytes"),
-            "%depth_bytes = arith.muli %depth, %number : i64",
-            *winograd_transforms.tile_row("%tile_row"),
+            "%depth_bytes = arith.muli %depth, %number_read : i64",
+            *winograd_transforms.tile_row("%tile_row", form),
             '"llvm.intr.memset"(%nothing, %zero, %depth_bytes) <{isVolatile = false}> : (!llvm.ptr, i8, i64) -> ()',
-            "%far = arith.muli %depth_bytes, %width : i64",
+            # Of floats, packed columns do not take whole lines.
+            f"%far = arith.muli {'%depth_bytes' if form.is_float else '%tile_row'}, %width : i64",
+            bytes_behind("%columns", "%u", "%header"),
             "%panels = arith.ceildivsi %across, %width : i64",
             "%place_bytes = arith.muli %far, %panels : i64",
             "%far_block = arith.muli %far, %far_panels : i64",
@@ -164,7 +187,7 @@ def _items(unit: VectorUnit) -> str:
             *(f"%m{i}0 = arith.addi %{of}, %none : i64" for i, of in (("n", "count"), ("a", "tile_row"), ("c", "row"))),
             "%is_new = arith.cmpi ne, %block, %known : i64",
             "scf.if %is_new {",
-            called(winograd_transforms.TILES, transform),
+            called(f"{winograd_transforms.TILES}{form.suffix}", transform),
             row_tables.write_for_tiles("m", 1, ("ma", "mc"), ("%table", "%none", "%count")),
             "}",
             "%group_low = arith.muli %group, %blocks_wide : i64",
@@ -176,7 +199,7 @@ def _items(unit: VectorUnit) -> str:
             "%left = arith.subi %across, %column : i64",
             "%nh = arith.minsi %left, %wide : i64",
             "%fj = arith.muli %j, %far_block : i64",
-            bytes_behind("%uj", "%u", "%fj"),
+            bytes_behind("%uj", "%columns", "%fj"),
             "scf.for %place = %none to %places step %one : i64 {",
             "%fv = arith.muli %place, %plane : i64",
             "%fu = arith.muli %place, %place_bytes : i64",
@@ -184,9 +207,9 @@ def _items(unit: VectorUnit) -> str:
             bytes_behind("%vb", "%rooms_own", "%fv"),
             bytes_behind("%ub", "%uj", "%fu"),
             bytes_behind("%mb", "%m", "%fm"),
-            contraction_panels.call("panels", 1, contraction_panels.WITHOUT_TAIL | moved),
+            _products(form),
             "}",
-            *_runs(),
+            *_runs(form),
             "}",
             "scf.yield %block : i64",
             "}",
@@ -196,7 +219,7 @@ def _items(unit: VectorUnit) -> str:
     )
 
 
-def _runs() -> list[str]:
+def _runs(form: Form) -> list[str]:
     """The results of a block's tiles in 64 columns, for each run of tiles that lie in one row: two lines of pixels."""
     results = [("%mr", "!llvm.ptr"), ("%sums", "!llvm.ptr"), ("%length", "i64"), ("%nh", "i64"), ("%sums_plane", "i64")]
     results.append(("%line", "i64"))
@@ -213,7 +236,7 @@ def _runs() -> list[str]:
         "%skipped = arith.subi %from, %first : i64",
         "%fr = arith.muli %skipped, %row : i64",
         bytes_behind("%mr", "%m", "%fr"),
-        called(winograd_transforms.RESULTS, results),
+        called(f"{winograd_transforms.RESULTS}{form.suffix}", results),
         "%image = arith.divui %run, %tiles_high : i64",
         "%tile_y = arith.remui %run, %tiles_high : i64",
         "%tile_x = arith.subi %from, %run_first : i64",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, bytes_behind, constants, declared, words
+from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, constants, declared, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
+from onnx2torch_mlir.engine.compiler.winograd_forms import Form
 from onnx2torch_mlir.engine.layout import TILE_PLACES
 
 SIDE = math.isqrt(TILE_PLACES)
@@ -21,33 +22,35 @@ SIZES = ("h", "w", "an", "ay", "ax", "depth", "tiles_high", "tiles_wide", "plane
 """What `TILES` takes of the convolution, and how many bytes apart places lie."""
 
 
-def tile_row(name: str) -> list[str]:
-    """``name``: how many bytes apart tiles are at one place, of ``%depth`` channels each: whole lines of the cache, for
-    to write a vector across two takes twice as long (61 channels: the convolution 7 % faster on Cascade Lake)."""
+def tile_row(name: str, form: Form) -> list[str]:
+    """``name``: how many bytes apart tiles are at one place, of ``%depth`` channels each."""
     return [
-        f"{name}_number = arith.constant {_BYTES} : i64",
-        f"{name}_line = arith.constant {LINE_BYTES} : i64",
+        f"{name}_number = arith.constant {form.made_bytes} : i64",
+        f"{name}_part = arith.constant {form.row_part} : i64",
         f"{name}_dense = arith.muli %depth, {name}_number : i64",
-        f"{name}_lines = arith.ceildivsi {name}_dense, {name}_line : i64",
-        f"{name} = arith.muli {name}_lines, {name}_line : i64",
+        f"{name}_parts = arith.ceildivsi {name}_dense, {name}_part : i64",
+        f"{name} = arith.muli {name}_parts, {name}_part : i64",
     ]
 
 
-def tiles(unit: VectorUnit) -> str:
-    """@o2m_winograd_tiles(image, zeros, to, first, count, sizes): ``count`` tiles transformed, place by place.
+def tiles(unit: VectorUnit, form: Form) -> str:
+    """@o2m_winograd_tiles(image, zeros, to, first, count, sizes, conversion): ``count`` tiles transformed, place by place.
 
     Pixels beyond the image are read as ``zeros``, which are as many as an image has channels.
     """
-    vector = f"vector<{unit.lanes}xf32>"
+    lanes = form.channels_at_once(unit)
+    vector = f"vector<{lanes}x{form.made}>"
     pointers = [(f"%{pointer}", "!llvm.ptr") for pointer in ("a", "zeros", "to")]
+    arguments = [*pointers, *words(["first", "count", *SIZES]), *form.conversion]
     side = range(SIDE)
     lines = [
-        f"func.func private @{TILES}({declared([*pointers, *words(['first', 'count', *SIZES])])}) {{",
-        *constants(none=0, one=1, two=2, lanes=unit.lanes),
+        f"func.func private @{TILES}{form.suffix}({declared(arguments)}) {{",
+        *constants(none=0, one=1, two=2, lanes=lanes),
+        *form.constants(unit),
         *(f"%i{i} = arith.constant {i} : i64" for i in side),
         "%h_in = arith.addi %h, %two : i64",
         "%w_in = arith.addi %w, %two : i64",
-        *tile_row("%tile_row"),
+        *tile_row("%tile_row", form),
         "%last = arith.subi %depth, %lanes : i64",
         "scf.for %t = %none to %count step %one : i64 {",
         "%tile = arith.addi %first, %t : i64",
@@ -87,16 +90,16 @@ def tiles(unit: VectorUnit) -> str:
     for i in side:
         for j in side:
             lines += [
-                f"%q{i}{j} = llvm.getelementptr %p{i}{j}[%channel] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-                f"%d{i}{j} = llvm.load %q{i}{j} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}",
+                f"%q{i}{j} = llvm.getelementptr %p{i}{j}[%channel] : (!llvm.ptr, i64) -> !llvm.ptr, {form.read}",
+                *form.loaded(f"%d{i}{j}", f"%q{i}{j}", unit),
             ]
     for j in side:
-        lines += _differences(f"%t{{}}{j}", f"%d{{}}{j}", vector)
+        lines += _differences(form, f"%t{{}}{j}", f"%d{{}}{j}", vector)
     for i in side:
-        lines += _differences(f"%v{i}{{}}", f"%t{i}{{}}", vector)
-    lines += ["%to_k = llvm.getelementptr %to0[%channel] : (!llvm.ptr, i64) -> !llvm.ptr, f32"]
+        lines += _differences(form, f"%v{i}{{}}", f"%t{i}{{}}", vector)
+    lines += [f"%to_k = llvm.getelementptr %to0[%channel] : (!llvm.ptr, i64) -> !llvm.ptr, {form.made}"]
     for i, j, place in _along_places(lines, "%to_k"):
-        lines.append(f"llvm.store %v{i}{j}, {place} {{alignment = 4 : i64}} : {vector}, !llvm.ptr")
+        lines.append(f"llvm.store %v{i}{j}, {place} {{alignment = {form.made_bytes} : i64}} : {vector}, !llvm.ptr")
     return "\n".join([*lines, "}", "}", "return", "}"])
 
 
@@ -110,52 +113,58 @@ def _along_places(lines: list[str], first: str) -> Iterator[tuple[int, int, str]
         yield *divmod(number, SIDE), place
 
 
-def _differences(to: str, of: str, vector: str) -> list[str]:
+def _differences(form: Form, to: str, of: str, vector: str) -> list[str]:
     """Four numbers transformed: d0 - d2, d1 + d2, d2 - d1, d1 - d3."""
-    pairs = [("subf", 0, 2), ("addf", 1, 2), ("subf", 2, 1), ("subf", 1, 3)]
+    made = [(form.subtracted, 0, 2), (form.added, 1, 2), (form.subtracted, 2, 1), (form.subtracted, 1, 3)]
     return [
-        f"{to.format(place)} = arith.{operation} {of.format(one)}, {of.format(other)} : {vector}"
-        for place, (operation, one, other) in enumerate(pairs)
+        operation(to.format(place), of.format(one), of.format(other), vector)
+        for place, (operation, one, other) in enumerate(made)
     ]
 
 
-def results(unit: VectorUnit) -> str:
+def results(unit: VectorUnit, form: Form) -> str:
     """@o2m_winograd_results(sums by place, to, tiles, columns, bytes between places, bytes between the two lines of pixels)."""
-    vector = f"vector<{unit.lanes}xf32>"
+    vector = f"vector<{unit.lanes}x{form.sum}>"
     pointers = [("%m", "!llvm.ptr"), ("%to", "!llvm.ptr")]
     side = range(SIDE)
     lines = [
-        f"func.func private @{RESULTS}({declared([*pointers, *words(['count', 'columns', 'plane', 'line'])])}) {{",
+        f"func.func private @{RESULTS}{form.suffix}({declared([*pointers, *words(['count', 'columns', 'plane', 'line'])])}) {{",
         *constants(none=0, one=1, row=ROW_BYTES, two_rows=2 * ROW_BYTES, lanes=unit.lanes),
+        *([f"%quarter = arith.constant dense<{form.quarter}> : {vector}"] if form.quarter else []),
         "scf.for %t = %none to %count step %one : i64 {",
         "%fm = arith.muli %t, %row : i64",
         bytes_behind("%mt", "%m", "%fm"),
         "%ft = arith.muli %t, %two_rows : i64",
         bytes_behind("%tt", "%to", "%ft"),
         "scf.for %k = %none to %columns step %lanes : i64 {",
-        "%mk = llvm.getelementptr %mt[%k] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-        "%r00 = llvm.getelementptr %tt[%k] : (!llvm.ptr, i64) -> !llvm.ptr, f32",
-        f"%r01 = llvm.getelementptr %r00[{BLOCK_COLUMNS}] : (!llvm.ptr) -> !llvm.ptr, f32",
+        f"%mk = llvm.getelementptr %mt[%k] : (!llvm.ptr, i64) -> !llvm.ptr, {form.sum}",
+        f"%r00 = llvm.getelementptr %tt[%k] : (!llvm.ptr, i64) -> !llvm.ptr, {form.sum}",
+        f"%r01 = llvm.getelementptr %r00[{BLOCK_COLUMNS}] : (!llvm.ptr) -> !llvm.ptr, {form.sum}",
         bytes_behind("%r10", "%r00", "%line"),
         bytes_behind("%r11", "%r01", "%line"),
     ]
     for i, j, place in _along_places(lines, "%mk"):
         lines.append(f"%m{i}{j} = llvm.load {place} {{alignment = 4 : i64}} : !llvm.ptr -> {vector}")
     for j in side:
-        lines += _totals(f"%s{{}}{j}", f"%m{{}}{j}", vector)
+        lines += _totals(form, f"%s{{}}{j}", f"%m{{}}{j}", vector)
     for i in range(2):
-        lines += _totals(f"%y{i}{{}}", f"%s{i}{{}}", vector)
-        lines += [f"llvm.store %y{i}{j}, %r{i}{j} {{alignment = 4 : i64}} : {vector}, !llvm.ptr" for j in range(2)]
+        lines += _totals(form, f"%y{i}{{}}", f"%s{i}{{}}", vector)
+        for j in range(2):
+            result = f"%y{i}{j}"
+            if form.quarter:
+                lines.append(f"%z{i}{j} = arith.shrsi {result}, %quarter : {vector}")
+                result = f"%z{i}{j}"
+            lines.append(f"llvm.store {result}, %r{i}{j} {{alignment = 4 : i64}} : {vector}, !llvm.ptr")
     return "\n".join([*lines, "}", "}", "return", "}"])
 
 
-def _totals(to: str, of: str, vector: str) -> list[str]:
+def _totals(form: Form, to: str, of: str, vector: str) -> list[str]:
     """Four sums transformed: m0 + m1 + m2, m1 - m2 - m3."""
     m0, m1, m2, m3 = (of.format(place) for place in range(SIDE))
     first, second = to.format(0), to.format(1)
     return [
-        f"{first}_ = arith.addf {m0}, {m1} : {vector}",
-        f"{first} = arith.addf {first}_, {m2} : {vector}",
-        f"{second}_ = arith.subf {m1}, {m2} : {vector}",
-        f"{second} = arith.subf {second}_, {m3} : {vector}",
+        form.added(f"{first}_", m0, m1, vector),
+        form.added(first, f"{first}_", m2, vector),
+        form.subtracted(f"{second}_", m1, m2, vector),
+        form.subtracted(second, f"{second}_", m3, vector),
     ]
