@@ -13,7 +13,7 @@ __all__ = ["expanded"]
 pytest.importorskip("torch_mlir")
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler import vector_doubles, vector_math
+from onnx2torch_mlir.engine.compiler import vector_doubles, vector_expansion
 
 REFERENCES = {
     "erf": lambda x: np.vectorize(math.erf)(x.astype("d")),  # Within one unit itself.
@@ -80,7 +80,7 @@ def test_sigmoid(expanded):
 def test_no_branch_and_no_call_is_left(name):
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(f"func.func @main(%x: f64) -> f64 {{ %r = math.{name} %x : f64\n return %r : f64 }}")
-        vector_math.expand(module)
+        vector_expansion.expand(module)
         assert module.operation.verify()
         names = {operation.operation.name for operation in module.body.operations[0].regions[0].blocks[0].operations}
     plain = {"math.absf", "llvm.intr.fmuladd", "llvm.call_intrinsic", "func.return"}

@@ -15,7 +15,7 @@ from tests.engine.programs import N
 pytest.importorskip("torch_mlir")
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler import vector_math
+from onnx2torch_mlir.engine.compiler import vector_expansion, vector_math
 from onnx2torch_mlir.hints import NOT_POSITIVE
 
 REFERENCES = {
@@ -164,10 +164,70 @@ def test_sigmoid_by_one_division():
     body = programs.pointwise(SIGMOID, [f32], f32)
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(programs.lowered(body, [(f32, (N,))], [(f32, (N,))]).bytecode)
-        vector_math.expand(module)
+        vector_expansion.expand(module)
         assert module.operation.verify()
         assert "math.exp" not in str(module)
         assert str(module).count("fmuladd") == 9  # e to the x alone takes 9, and to scale it 2 products
+
+
+GELUS = {
+    "half of x": ["%h = arith.mulf %x0, %half : f32", "%r = arith.mulf %h, %s : f32"],
+    "half of all": ["%h = arith.mulf %s, %x0 : f32", "%r = arith.mulf %h, %half : f32"],
+}
+
+
+def gelu(form, divided):
+    scaling = f"%m = arith.{'divf' if divided else 'mulf'} %x0, %c : f32"
+    number = np.float32(math.sqrt(2) if divided else math.sqrt(0.5))
+    return "\n".join(
+        [
+            "%one = arith.constant 1.0 : f32",
+            "%half = arith.constant 0.5 : f32",
+            f"%c = arith.constant {number:.9e} : f32",
+            scaling,
+            "%error = math.erf %m : f32",
+            "%s = arith.addf %error, %one : f32",
+            *GELUS[form],
+        ]
+    )
+
+
+@pytest.mark.parametrize("divided", [False, True])
+@pytest.mark.parametrize("form", GELUS)
+def test_gelu_without_a_sign_to_put_back(form, divided):
+    """Wrong by no more than the error function rounded to f32 makes it."""
+    x = arguments()
+    x = x[~np.isfinite(x) | (np.abs(x) < 1e38)]
+    (got,) = engine_of(gelu(form, divided)).run([x])
+    with np.errstate(all="ignore"):
+        exact = x.astype("d") / 2 * (1 + REFERENCES["erf"](x.astype("d") * math.sqrt(0.5)))
+        wrong = np.abs(got - exact)
+    assert (np.isnan(got) == (np.isnan(x) | np.isneginf(x))).all()
+    ordinary = np.isfinite(exact)
+    assert (got[~ordinary] == exact[~ordinary])[~np.isnan(exact[~ordinary])].all()
+    assert (wrong[ordinary] <= 2.0**-23 * np.abs(x[ordinary]) + 2.0**-149).all()
+    body = programs.pointwise(gelu(form, divided), [f32], f32)
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(programs.lowered(body, [(f32, (N,))], [(f32, (N,))]).bytecode)
+        vector_expansion.expand(module)
+        assert module.operation.verify()
+        assert "math.erf" not in str(module)
+        assert "arith.ori" not in str(module)
+
+
+@pytest.mark.parametrize("change", ["another number", "used twice", "not 1"])
+def test_what_is_no_gelu_keeps_the_sign(change):
+    text = gelu("half of x", False)
+    changed = {
+        "another number": text.replace("%h = arith.mulf %x0, %half", "%h = arith.addf %x0, %half"),
+        "used twice": text.replace("%h = arith.mulf %x0, %half", "%h = arith.mulf %error, %half"),
+        "not 1": text.replace("%s = arith.addf %error, %one", "%s = arith.addf %error, %half"),
+    }[change]
+    x = np.linspace(-5, 5, 1001).astype("f")
+    (got,) = engine_of(changed).run([x])
+    error = REFERENCES["erf"](x.astype("d") * np.float32(math.sqrt(0.5)))
+    factor = {"another number": x + 0.5, "used twice": error / 2, "not 1": x / 2}[change]
+    np.testing.assert_allclose(got, factor * (error + (0.5 if change == "not 1" else 1)), rtol=1e-5, atol=1e-6)
 
 
 def test_the_edge_of_expm1_and_the_power_of_two():
@@ -184,7 +244,7 @@ def test_no_branch_and_no_call_is_left(name):
     text = f"func.func @main(%x: f32) -> f32 {{ %r = {name} {operands} : f32\n return %r : f32 }}"
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        vector_math.expand(module)
+        vector_expansion.expand(module)
         assert module.operation.verify()
         names = {operation.operation.name for operation in module.body.operations[0].regions[0].blocks[0].operations}
     plain = {"math.absf", "math.sqrt", "llvm.intr.fmuladd", "llvm.call_intrinsic", "func.return"}
@@ -215,7 +275,7 @@ def test_scaling_by_one_instruction(monkeypatch):
         monkeypatch.setattr(objects, "_assumed", f"x86_64 cpu {features}")
         with ir.Context(), ir.Location.unknown():
             module = ir.Module.parse("func.func @main(%x: f32) -> f32 { %r = math.exp %x : f32\n return %r : f32 }")
-            vector_math.expand(module)
+            vector_expansion.expand(module)
         assert str(module).count("llvm.ldexp") == expected
 
 

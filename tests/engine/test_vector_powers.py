@@ -10,7 +10,7 @@ __all__ = ["expanded"]
 pytest.importorskip("torch_mlir")
 from torch_mlir import ir
 
-from onnx2torch_mlir.engine.compiler import vector_math
+from onnx2torch_mlir.engine.compiler import vector_expansion
 
 SPECIAL = np.array(
     [
@@ -60,5 +60,5 @@ def test_easy_exponents_are_left_to_llvm(exponent, expanded):
     check(x, np.full(x.size, exponent, "f"), body)
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(f"func.func @main(%x0: f32) -> f32 {{ {body}\n return %r : f32 }}")
-        vector_math.expand(module)
+        vector_expansion.expand(module)
         assert ("math.powf" in str(module)) == (exponent != 4)

@@ -2,7 +2,8 @@
 
 A function like erf is some twenty of them. Long loops take several vectors at a time: a processor finds the next turns by
 itself, but only as many as its queues hold; with several chains side by side it always has one that can go on (Zen 5 computes
-these functions in a fifth less time). In short ones what does not fill a vector is masked: one by one, four numbers more
+these functions in a fifth less time; so does Zen 3, which has 16 registers only, by four instead of two: that they do not hold
+all of four chains costs less). In short ones what does not fill a vector is masked: one by one, four numbers more
 than a vector take three times as long as the vector.
 """
 
@@ -22,7 +23,9 @@ _LONG = 4
 _MANY, _FEW = 512, 192
 """From how many turns on the rest of a loop that takes several vectors costs little; up to how many its masks do."""
 
-_INTERLEAVED = "#llvm.loop_annotation<interleave = <count = {} : i32>>"
+_TOGETHER = 4
+"""Vectors that a long loop takes at a time."""
+_INTERLEAVED = f"#llvm.loop_annotation<interleave = <count = {_TOGETHER} : i32>>"
 _MASKED = "#llvm.loop_annotation<vectorize = <disable = false, predicateEnable = true>>"
 
 
@@ -38,14 +41,13 @@ def mark(module: ir.Module, kernels: Container[str]) -> None:
 
 def _asked(loop: ir.Operation, *, is_outermost: bool) -> str | None:
     unit = of_host()
-    together = 4 if unit.registers == 32 else 2
     first, end, step = (constant_of(value) for value in list(loop.operands)[:3])
     if first is None or end is None or not step:
         # Of all turns of a kernel, or of a thread's share.
-        return _INTERLEAVED.format(together) if is_outermost else None
+        return _INTERLEAVED if is_outermost else None
     turns = int(-((first - end) // step))
-    if turns >= _MANY or turns % (together * unit.lanes) == 0:
-        return _INTERLEAVED.format(together)
+    if turns >= _MANY or turns % (_TOGETHER * unit.lanes) == 0:
+        return _INTERLEAVED
     # SSE has no masks.
     return _MASKED if unit.lanes > 4 and turns < _FEW and turns % unit.lanes else None
 

@@ -62,7 +62,7 @@ from onnx2torch_mlir.engine.compiler import (
     tail_calls,
     truth_values,
     turns,
-    vector_math,
+    vector_expansion,
     wide_operands,
     windows,
 )
@@ -260,7 +260,7 @@ def _to_loops(
         saturation.convert_clamped(module)
     if options.enabled("vector_math"):
         with passes.findings_of("math functions", diagnostics):
-            vector_math.expand(module)
+            vector_expansion.expand(module)
     times.stage("legalize")
     with passes.findings_of("loop nests", diagnostics):
         weights = arguments.weights_of(module, places, options.inputs, [made.codes for made in derived])

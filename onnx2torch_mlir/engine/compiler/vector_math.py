@@ -13,8 +13,6 @@ import math
 import struct
 from collections.abc import Callable
 
-from torch_mlir import ir
-
 from onnx2torch_mlir.engine.compiler import vector_angles, vector_doubles
 from onnx2torch_mlir.engine.compiler.scalar_code import (
     Scalar,
@@ -33,8 +31,6 @@ from onnx2torch_mlir.engine.compiler.scalar_code import (
     signed,
 )
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import constant_of, functions, made_by, nested
-from onnx2torch_mlir.hints import NOT_POSITIVE
 
 _ROUND = 12582912.0
 """1.5 * 2**23: added to a number below 2**22, it leaves the nearest integer in the lowest bits."""
@@ -72,60 +68,6 @@ _ERFC = (
 
 _ERFC_ERROR = -1.4343603e-07
 """Of the first of these as f32, twice the relative error; a little more makes the whole better."""
-
-_EASY_EXPONENTS = (-1, 0, 0.5, 1, 2)
-"""Of powers that LLVM makes quotients, roots and products of."""
-
-
-def expand(module: ir.Module) -> None:
-    """Replace the functions of `FUNCTIONS` on f32, and those of vector_doubles.py on f64, by their expansions."""
-    tables = {ir.F32Type.get(): FUNCTIONS, ir.F64Type.get(): vector_doubles.FUNCTIONS}
-    for function in functions(module):
-        _expand_sigmoids(function)
-        for operation in nested(function):
-            table = tables.get(operation.results[0].type, {}) if len(operation.results) == 1 else {}
-            expansion = table.get(operation.name)
-            is_easy = operation.name == "math.powf" and constant_of(operation.operands[1]) in _EASY_EXPONENTS
-            if expansion is None or is_easy:
-                continue
-            if expansion is exp and NOT_POSITIVE in operation.attributes:
-                expansion = exp_at_most_1
-            with ir.InsertionPoint(operation), operation.location:
-                if expansion is erf:
-                    # Of a normal distribution's function, one product less.
-                    source, factor = _scaled(operation.operands[0])
-                    result = erf(Scalar(source), factor)
-                else:
-                    result = expansion(*(Scalar(operand) for operand in operation.operands))
-            operation.results[0].replace_all_uses_with(result.value)
-            operation.erase()
-
-
-def _expand_sigmoids(function: ir.Operation) -> None:
-    """Replace what divides 1 by the sum of 1 and e to the -x."""
-    for operation in nested(function):
-        if operation.name != "arith.divf" or not isinstance(operation.results[0].type, ir.F32Type):
-            continue
-        one, total = operation.operands
-        power = next((value for value in _operands_of(total, "arith.addf") if _operands_of(value, "math.exp")), None)
-        if constant_of(one) != 1 or power is None or all(constant_of(term) != 1 for term in _operands_of(total, "arith.addf")):
-            continue
-        (exponent,) = _operands_of(power, "math.exp")
-        negated = _operands_of(exponent, "arith.negf")
-        if negated and all(len(list(value.uses)) == 1 for value in (total, power, exponent)):
-            with ir.InsertionPoint(operation), operation.location:
-                result = sigmoid(Scalar(negated[0]))
-            operation.results[0].replace_all_uses_with(result.value)
-            gone = [operation, *(value.owner.operation for value in (total, power, exponent))]
-            for done in gone:
-                done.erase()
-
-
-def _operands_of(value: ir.Value, name: str) -> list[ir.Value]:
-    """What the operation ``name`` makes the value of; nothing if another makes it."""
-    made = made_by(value, name)
-    return [] if made is None else list(made.operands)
-
 
 def exp(x: Scalar) -> Scalar:
     """e to the x."""
@@ -257,8 +199,18 @@ def sigmoid(x: Scalar) -> Scalar:
 
 
 def erf(x: Scalar, factor: float = 1.0) -> Scalar:
-    """The error function of ``factor`` times x: 1 - (1 - u)**4 for a polynomial u, written so that nothing is lost where u is
-    small."""
+    """The error function of ``factor`` times x."""
+    return signed(_erf_of_magnitude(x, factor), x)
+
+
+def times_1_plus_erf(number: Scalar, x: Scalar, factor: float = 1.0) -> Scalar:
+    """``number``, which has the sign of x, times 1 and the error function of ``factor`` times x; -0 becomes 0."""
+    return fma(magnitude(number), _erf_of_magnitude(x, factor), number)
+
+
+def _erf_of_magnitude(x: Scalar, factor: float) -> Scalar:
+    """The error function of ``factor`` times the magnitude of x: 1 - (1 - u)**4 for a polynomial u, written so that nothing is
+    lost where u is small."""
     exact = _single(_ERFC[0]) * (1 + _ERFC_ERROR / 2) * factor
     first = _single(exact)
     rest = [coefficient * factor ** (place + 1) for place, coefficient in enumerate(_ERFC)][1:]
@@ -266,22 +218,12 @@ def erf(x: Scalar, factor: float = 1.0) -> Scalar:
     q = polynomial(a, [first, *rest]) if of_host().works_in_halves else fma(a, by_pairs(a, rest), first)
     u = a * q
     twice = fma(a, q + q, -(u * (u - 2 * (exact / first - 1))))
-    return signed(fma(-twice, twice, twice + twice), x)
+    return fma(-twice, twice, twice + twice)
 
 
 def _single(number: float) -> float:
     """The number as f32 holds it."""
     return float(struct.unpack("f", struct.pack("f", number))[0])
-
-
-def _scaled(value: ir.Value) -> tuple[ir.Value, float]:
-    """What the value is a multiple of, and the factor: positive, and not far from 1."""
-    factors, quotient = _operands_of(value, "arith.mulf"), _operands_of(value, "arith.divf")
-    for operands in (factors, factors[::-1], quotient):
-        number = constant_of(operands[1]) if operands else None
-        if number is not None and 0.25 <= number <= 4:
-            return operands[0], 1 / number if quotient else float(number)
-    return value, 1.0
 
 
 FUNCTIONS: dict[str, Callable[..., Scalar]] = {
@@ -297,4 +239,4 @@ FUNCTIONS: dict[str, Callable[..., Scalar]] = {
     **vector_angles.FUNCTIONS,
     **vector_doubles.SINGLES,
 }
-"""The operations on f32 that are expanded, by name."""
+"""The operations on f32 that are expanded (vector_expansion.py), by name."""
