@@ -169,8 +169,10 @@ def test_other_vector_units(unit, monkeypatch):
         close(code.run([x])[0], x @ w)
 
 
-@pytest.mark.parametrize(("lanes", "rows", "parts"), [(8, 1, 2), (8, 6, 1), (16, 1, 1)])
-def test_sums_of_a_single_row_in_narrow_vectors_have_parts(lanes, rows, parts):
-    """Each is added to the other as often as there are vectors of columns."""
-    text = register_tile.tile(vector_unit.VectorUnit(lanes, 16 if lanes == 8 else 32), TileSize(1, rows, 2))
-    assert text.count("= arith.addf %ur#") == 2 * (parts - 1)
+@pytest.mark.parametrize("rows", [1, 6])
+@pytest.mark.parametrize(("lanes", "by_itself", "parts"), [(8, False, 4), (8, True, 4), (16, False, 1), (16, True, 4)])
+def test_sums_of_a_single_row_have_parts(lanes, by_itself, parts, rows):
+    """Where vectors are narrow, or nobody asks for columns."""
+    unit = vector_unit.VectorUnit(lanes, 16 if lanes == 8 else 32, fetches_ahead=by_itself)
+    text = register_tile.tile(unit, TileSize(1, rows, 2))
+    assert text.count(" = arith.addf %side") == (2 * (parts - 1) if rows == 1 else 0)

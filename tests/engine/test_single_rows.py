@@ -37,7 +37,7 @@ PRODUCT = helper.make_node("MatMul", ["x", "w"], ["p"])
 
 
 @pytest.mark.parametrize("columns", [1, 15, 31, 32, 33, 64, 70, 200])
-@pytest.mark.parametrize("steps", [1, 7, 300])
+@pytest.mark.parametrize("steps", [1, 7, 15, 16, 17, 35, 64, 300])
 @pytest.mark.parametrize("follows", [False, True])
 def test_products(columns, steps, follows):
     last = helper.make_node("Add", ["p", "b"], ["y"]) if follows else helper.make_node("Identity", ["p"], ["y"])

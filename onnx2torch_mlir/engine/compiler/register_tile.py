@@ -188,18 +188,32 @@ class Tile:
         return held, ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True)), ", ".join([self.vector] * len(sums))
 
     def _several(self, low: str, high: str, sums: list[str]) -> list[str]:
-        """Steps from ``low`` to ``high``, some in each turn.
+        """Steps from ``low`` to ``high``, some in each turn."""
+        if self.rows == 1 and self.unit.parts_of_single_row > 1:
+            sums, low = self._side_by_side(low, high, sums)
+        return self._steps("u", low, high, "%by", _UNROLLED, sums)
 
-        The sums of a single row in narrow vectors are too few to hide how long one of them takes: each is of two parts, every
-        other step's (an LSTM, whose weights come from the third-level cache: a fifth faster on Zen 3).
-        """
-        if self.rows > 1 or self.unit.has_wide_panels:
-            return self._steps("u", low, high, "%by", _UNROLLED, sums)
-        parts = self._steps("u", low, high, "%by", _UNROLLED, [*sums, *["%zero"] * len(sums)])
-        found = [f"%whole{i}" for i in range(len(sums))]
-        for name, one, other in zip(found, parts[: len(sums)], parts[len(sums) :], strict=True):
-            self.emit(f"{name} = arith.addf {one}, {other} : {self.vector}")
-        return found
+    def _side_by_side(self, low: str, high: str, sums: list[str]) -> tuple[list[str], str]:
+        """Most of these steps as equal parts one after the other, of which each turn does some steps of each; the sums, and the
+        step that follows (`VectorUnit.parts_of_single_row`)."""
+        parts = self.unit.parts_of_single_row
+        self.emit(
+            f"%steps_of_parts = arith.subi {high}, {low} : i64",
+            f"%by_parts = arith.constant {parts * _UNROLLED} : i64",
+            "%turns_of_part = arith.divui %steps_of_parts, %by_parts : i64",
+            "%of_part = arith.muli %turns_of_part, %by : i64",
+            f"%part_end = arith.addi {low}, %of_part : i64",
+            "%in_parts = arith.muli %turns_of_part, %by_parts : i64",
+            f"%parts_end = arith.addi {low}, %in_parts : i64",
+        )
+        found = self._steps("side", low, "%part_end", "%by", _UNROLLED, [*sums, *["%zero"] * (len(sums) * (parts - 1))])
+        while len(found) > len(sums):
+            half = len(found) // 2
+            names = [f"%side{half}_{place}" for place in range(half)]
+            for name, one, other in zip(names, found[:half], found[half:], strict=True):
+                self.emit(f"{name} = arith.addf {one}, {other} : {self.vector}")
+            found = names
+        return found, "%parts_end"
 
     def _lines(self, low: str, high: str, sums: list[str]) -> list[str]:
         """The same; as often as a line of each row is done, the next tile's rows may be asked for: all at once, for what it
@@ -223,24 +237,33 @@ class Tile:
         return [f"%lines#{i}" for i in range(len(sums))]
 
     def _steps(self, tag: str, low: str, high: str, step: str, unrolled: int, sums: list[str]) -> list[str]:
+        """The loop over steps; where there are several ``sums`` of each cell, over those of as many parts, each ``%of_part``
+        behind the one before."""
         held, given, kinds = self._carried(tag, sums)
         self.emit(
             f"%{tag}r:{len(sums)} = scf.for %{tag}k = {low} to {high} step {step} iter_args({given}) -> ({kinds}) : i64 {{",
-            f"%{tag}far = arith.muli %{tag}k, {self.by_step} : i64",
-            bytes_behind(f"%{tag}0at", "%origin", f"%{tag}far"),
         )
+        count = len(self.cells)
+        parts = [tag, *(f"{tag}{number}of" for number in range(1, len(sums) // count))]
+        for part, before in zip(parts, ["", *parts], strict=False):
+            self.emit(*([f"%{part}k = arith.addi %{before}k, %of_part : i64"] if before else []))
+            self._begin(part)
+        if unrolled > 1 and self.rows > 1:
+            self.emit(*([] if self.is_general else tile_asks.next_panel(self.unit, tag, unrolled)))
+        for turn in range(unrolled):
+            for number, part in enumerate(parts):
+                own = slice(number * count, (number + 1) * count)
+                held[own] = self._step(f"{part}{turn}", part, turn, held[own])
+        self.emit(f"scf.yield {', '.join(held)} : {kinds}", "}")
+        return [f"%{tag}r#{i}" for i in range(len(sums))]
+
+    def _begin(self, tag: str) -> None:
+        """Where the columns and the rows of step ``k`` are."""
+        self.emit(f"%{tag}far = arith.muli %{tag}k, {self.by_step} : i64", bytes_behind(f"%{tag}0at", "%origin", f"%{tag}far"))
         if self.packs:
             self.emit(f"%{tag}there = arith.muli %{tag}k, %apart : i64", bytes_behind(f"%{tag}0from", "%from", f"%{tag}there"))
         for row in range(self.rows):
             self.emit(f"%{tag}a{row} = llvm.getelementptr %a{row}[%{tag}k] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
-        if unrolled > 1 and self.rows > 1:
-            self.emit(*([] if self.is_general else tile_asks.next_panel(self.unit, tag, unrolled)))
-        parts = len(sums) // len(self.cells)
-        for turn in range(unrolled):
-            own = slice(turn % parts * len(self.cells), (turn % parts + 1) * len(self.cells))
-            held[own] = self._step(f"{tag}{turn}", tag, turn, held[own])
-        self.emit(f"scf.yield {', '.join(held)} : {kinds}", "}")
-        return [f"%{tag}r#{i}" for i in range(len(sums))]
 
     def _step(self, name: str, tag: str, turn: int, sums: list[str]) -> list[str]:
         lanes, vector = self.unit.lanes, self.vector

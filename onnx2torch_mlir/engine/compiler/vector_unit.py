@@ -76,6 +76,16 @@ class VectorUnit:
         return self.columns * _BYTES > LINE_BYTES
 
     @property
+    def parts_of_single_row(self) -> int:
+        """Into how many parts the sum of a single row falls, whose columns are read by turns.
+
+        What a processor reads ahead ends with each page: of several places it has more under way (4096 by 4096 columns from
+        memory on Zen 3: a third faster in four parts, a fifth in two). And with narrow vectors a row has few sums under way,
+        which a step cannot begin before the last one's are done (an LSTM: a fifth faster).
+        """
+        return 4 if self.fetches_ahead or not self.has_wide_panels else 1
+
+    @property
     def rows(self) -> int:
         """Rows of a register tile: what is left of 16 registers after two for columns and one for a broadcast.
 
