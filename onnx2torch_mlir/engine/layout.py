@@ -76,7 +76,9 @@ FLOAT_CODES = {"f16": 16, "bf16": 17}
 """Types of 16 bits that weights may have in memory whose products are of float32."""
 
 INTEGERS_HEADER = 64
-"""Bytes before packed integers. The words of 64 bits there are: whether they are fours, and the bytes of a batch."""
+"""Bytes before packed integers. The words of 64 bits there are: their form, and the bytes of a batch."""
+AS_PAIRS, AS_FOURS, AS_BYTES = range(3)
+"""Forms of packed integers: pairs of 16 bits, fours of bytes, pairs of bytes."""
 
 TILE_PLACES = 16
 """Pixels of a tile of an image, 4 by 4, that Winograd's F(2x2, 3x3) multiplies one by one."""
@@ -97,9 +99,10 @@ class Packing:
     ``offset`` is where the operand begins in the weight. Packed, batches come first, then panels of ``width`` columns each,
     then the segments, then the columns of the panel; columns beyond the last are 0. With ``zero`` the weight is of bytes
     (``signed`` or not), and packed less that zero point: segments are one then, and after a header neighbours along it lie side
-    by side for each column, two of 16 bits or, where none is above ``largest``, four of 8 bits (integer_tile.py), and
-    before each panel of those the sums of its columns; beyond the last there are zeros. With ``codes`` the weight is
-    one of `derived.py`, packed as packed_codes.py does; all segments are one there, and batches count as one step each.
+    by side for each column, two of 16 bits, or of 8 if all `holds_bytes`, or, where none is above ``largest``, four of 8 bits
+    (compiler/integer_forms.py), and before each panel of those the sums of its columns; beyond the last there are zeros. With
+    ``codes`` the weight is one of `derived.py`, packed as packed_codes.py does; all segments are one there, and batches count
+    as one step each.
     With ``parts`` the columns fall into so many parts of whole panels; the first panel of each comes first, then the second.
     The last ``few`` columns, if there are some after whole vectors, of which a panel has two, come by themselves: in the last
     panel's memory the vector before them first, if there is one, then of each ``run`` of steps the numbers of a vector of steps
@@ -122,6 +125,11 @@ class Packing:
     parts: int = 1
     few: int = 0
     run: int = 0
+
+    @property
+    def holds_bytes(self) -> bool:
+        """Whether any byte less the zero point is a signed byte."""
+        return self.zero == (0 if self.signed else 128)
 
     @property
     def packed_batches(self) -> list[int]:

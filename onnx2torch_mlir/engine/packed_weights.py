@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 from onnx2torch_mlir.engine.arrays import Array
 from onnx2torch_mlir.engine.computed import Computed, Told
 from onnx2torch_mlir.engine.derived import Derived, Weights, numbers_of
-from onnx2torch_mlir.engine.layout import INTEGERS_HEADER, TILE_PLACES, Packing
+from onnx2torch_mlir.engine.layout import AS_BYTES, AS_FOURS, AS_PAIRS, INTEGERS_HEADER, TILE_PLACES, Packing
 from onnx2torch_mlir.engine.packed_codes import packed_codes
 from onnx2torch_mlir.engine.packing_walk import Walk
 from onnx2torch_mlir.engine.pages import Room
@@ -186,7 +186,7 @@ def _filtered(windows: Array, axis: int) -> Array:
 
 
 def _integers(view: Array, packing: Packing, room: Room) -> Array:
-    """Bytes [batches, segments, columns] as fours or pairs, after the header."""
+    """Bytes [batches, segments, columns] as fours or pairs (`layout.AS_FOURS` …), after the header."""
     count, width = packing.columns[0], packing.width
     batches = math.prod(packing.packed_batches)
     segments = packing.segments[-1:] if packing.windows else packing.segments
@@ -195,7 +195,8 @@ def _integers(view: Array, packing: Packing, room: Room) -> Array:
     zero, panels = packing.zero or 0, -(-count // width)
     low, high = (int(numbers.min()) - zero, int(numbers.max()) - zero) if numbers.size else (0, 0)
     fours = packing.largest > 0 and low >= -packing.largest and high <= min(packing.largest, 127) and not packing.windows
-    per, kind = (4, np.int8) if fours else (2, np.int16)
+    form = AS_FOURS if fours else AS_BYTES if packing.holds_bytes and not packing.windows else AS_PAIRS
+    per, kind = (4 if fours else 2), np.dtype(np.int16 if form == AS_PAIRS else np.int8)
     groups = -(-steps // per)
     whole = np.zeros((batches, groups * per, panels * width), kind)
     if packing.windows:
@@ -204,13 +205,12 @@ def _integers(view: Array, packing: Packing, room: Room) -> Array:
             whole[:, :steps, start:end] = _transformed(some, _TIMES_AS_INTEGERS)
     else:
         whole[:, :steps, :count] = numbers.reshape(batches, steps, count).astype(np.int16) - np.int16(zero)
-    size = 4 * width * (groups + fours)
+    size = width * (per * kind.itemsize * groups + 4 * fours)
     memory = room.empty(INTEGERS_HEADER + batches * panels * size)
-    memory[:INTEGERS_HEADER].view(np.int64)[:2] = fours, panels * size
-    records = memory[INTEGERS_HEADER:].reshape(batches, panels, groups + fours, width, 4)
+    memory[:INTEGERS_HEADER].view(np.int64)[:2] = form, panels * size
+    records = memory[INTEGERS_HEADER:].reshape(batches, panels, size)
     if fours:
-        totals = whole.sum(axis=1, dtype=np.int32).reshape(batches, panels, 1, width)
-        records[:, :, :1].view(np.int32)[..., 0] = totals
-    target = records[:, :, int(fours) :].view(kind)
+        records[..., : 4 * width].view(np.int32)[...] = whole.sum(axis=1, dtype=np.int32).reshape(batches, panels, width)
+    target = records[..., 4 * width * fours :].view(kind).reshape(batches, panels, groups, width, per)
     target[...] = whole.reshape(batches, groups, per, panels, width).transpose(0, 3, 1, 4, 2)
     return memory

@@ -2,19 +2,21 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from onnx2torch_mlir import engine
-from onnx2torch_mlir.engine.compiler import integer_driver
+from onnx2torch_mlir.engine.compiler import integer_contractions, integer_driver, integer_forms
 from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.layout import Packing
+from onnx2torch_mlir.engine.layout import AS_BYTES, AS_FOURS, AS_PAIRS, Packing
 from onnx2torch_mlir.engine.options import Options
 from onnx2torch_mlir.engine.packed_weights import packed
 from tests.engine import programs
+from tests.engine.made_here import engine_of
 from tests.engine.programs import M, N, lowered
 from tests.engine.test_register_tiles import CASES, MATRIX, OTHERS, SIZES, TURNED, WINDOW
 
@@ -128,7 +130,43 @@ def test_the_largest_small_weights(dtypes, largest):
     code = engine.compile(made)
     np.testing.assert_array_equal(code.run([x])[0], (x.astype(np.int32) + 9) @ (w.astype(np.int32) - zero))
     packing = Packing(*build(made.bytecode, Options(inputs=1))["packings"][0])
-    assert packed(w, packing)[:8].view(np.int64)[0] == (largest <= packing.largest)
+    assert packed(w, packing)[:8].view(np.int64)[0] == (AS_FOURS if largest <= packing.largest else AS_BYTES)
+
+
+@pytest.mark.parametrize("largest", [0, 64, 128])
+@pytest.mark.parametrize(("signed", "zero", "holds"), [(True, 0, True), (False, 128, True), (True, 1, False), (False, 0, 0)])
+def test_forms_of_weights(signed, zero, holds, largest):
+    """What a weight turns out to be is one of the forms that are expected of it."""
+    unit = replace(of_host(), largest_byte=largest)
+    packing = Packing(0, 0, 4, [], (4, 1), [(6, 4)], zero=zero, signed=signed, largest=largest)
+    assert packing.holds_bytes == holds
+    possible = integer_forms.possible(unit, packing)
+    small = zero + np.arange(24).reshape(6, 4)
+    found = set()
+    for numbers in (small, np.where(small % 5 == 0, 127 if signed else 255, small)):
+        weight = numbers.astype(np.int8 if signed else np.uint8)
+        found.add(int(packed(weight, packing)[:8].view(np.int64)[0]))
+    wide, fours = {AS_BYTES if holds else AS_PAIRS}, {AS_FOURS} if largest else set()
+    assert {form.number for form in possible} == (fours if holds and largest == 128 else wide | fours)
+    assert found <= {form.number for form in possible}
+
+
+@pytest.mark.parametrize("largest", [0, 64])
+@pytest.mark.parametrize(("dtype", "zero"), [(torch.int8, 0), (torch.uint8, 128), (torch.int8, -3), (torch.uint8, 0)], ids=str)
+@pytest.mark.parametrize("steps", [1, 2, 7, 8, 9, 66, 2051])
+def test_few_rows_by_any_form(steps, dtype, zero, largest, monkeypatch):
+    """Of one tile, which goes along the whole sum at once, a single row's in several parts; and of one row more."""
+    monkeypatch.delenv("ONNX2MLIR_DISABLE", raising=False)
+    unit = replace(of_host(), largest_byte=largest)
+    monkeypatch.setattr(integer_contractions, "of_host", lambda: unit)
+    for columns in (unit.lanes - 1, 2 * unit.columns + 3):
+        w = codes(dtype, steps, columns)
+        body = contraction(MATRIX, (torch.uint8, dtype), ((M, steps), w.shape, (M, columns)), (9, zero), sizes=[(0, 0)])
+        made = program(body, [(torch.uint8, (M, steps))], [(I32, (M, columns))], [(w, dtype, w.shape)])
+        code = engine_of(made)
+        for rows in (1, 2, unit.rows, unit.rows + 1):
+            x = codes(torch.uint8, rows, steps)
+            np.testing.assert_array_equal(code.run([x])[0], (x.astype(np.int32) - 9) @ (w.astype(np.int32) - zero))
 
 
 @pytest.mark.parametrize("dtypes", SIGNS)

@@ -16,6 +16,7 @@ from onnx2torch_mlir.engine.compiler import (
     call_memory,
     contraction_tails,
     integer_driver,
+    integer_forms,
     integer_sums,
     integer_winograd,
     integer_zeros,
@@ -27,6 +28,7 @@ from onnx2torch_mlir.engine.compiler import (
 from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, FEW_ROWS
 from onnx2torch_mlir.engine.compiler.contraction_match import all_known
+from onnx2torch_mlir.engine.compiler.integer_forms import IntegerForm
 from onnx2torch_mlir.engine.compiler.integer_match import IntegerContraction, Side, match
 from onnx2torch_mlir.engine.compiler.integer_turns import Kind
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
@@ -51,6 +53,8 @@ class _Program:
     """What has not been looked at yet."""
     with_winograd: bool
     kinds: set[Kind] = field(default_factory=set)
+    forms: set[IntegerForm] = field(default_factory=set)
+    """What packed weights may be."""
     has_winograd: bool = False
     has_halves: bool = False
     """Whether the last panel of some columns is at most half full, and one of few."""
@@ -73,7 +77,7 @@ def replace(
     if program.kinds or program.has_winograd:
         declared = threads.SIGNATURES + call_memory.SIGNATURES
         which = {"has_halves": program.has_halves, "with_winograd": program.has_winograd}
-        text = integer_driver.functions_for(of_host(), program.kinds, **which)
+        text = integer_driver.functions_for(of_host(), program.kinds, program.forms, **which)
         written.add(module, declared + text)
 
 
@@ -136,6 +140,7 @@ def _emit(
         b = address(found.generic.operands[right])
         steps = [sizes.step(right, dim) for dim in found.batches]
     else:
+        program.forms |= integer_forms.possible(of_host(), packing)
         b = program.weights.packed(packing)
         steps = [sizes.number(step) for step in packing.batch_steps]
     words: list[ir.Value] = []

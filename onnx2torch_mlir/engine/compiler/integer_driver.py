@@ -7,6 +7,8 @@ part, so that a panel's part does.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from onnx2torch_mlir.engine.compiler import (
     integer_matrices,
     integer_packing,
@@ -19,6 +21,7 @@ from onnx2torch_mlir.engine.compiler import (
 )
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
+from onnx2torch_mlir.engine.compiler.integer_forms import FORMS, FOURS, PAIRS, IntegerForm
 from onnx2torch_mlir.engine.compiler.integer_products import products
 from onnx2torch_mlir.engine.compiler.integer_turns import BLOCK_BYTES, MOST_ROWS, Kind, of_turns, turns
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -40,30 +43,34 @@ HEAD = (
 """Context, operands, zero points of columns (i32), whether to add to the result, and of both operands flip and bias."""
 
 
-def functions_for(unit: VectorUnit, kinds: set[Kind], *, has_halves: bool, with_winograd: bool = False) -> str:
+def functions_for(
+    unit: VectorUnit, kinds: set[Kind], forms: Set[IntegerForm], *, has_halves: bool, with_winograd: bool = False
+) -> str:
     """The texts of the functions of ``kinds``, of Winograd's algorithm where some convolution goes by it, and of all that they
-    call; whether there are tiles for half a panel."""
+    call; whether there are tiles for half a panel. Packed weights are of one of ``forms``."""
     counts = {count for kind in kinds for count in (kind.rows, kind.columns, kind.sums)} | ({1} if with_winograd else set())
     texts = [row_tables.rows(count) for count in sorted(counts)]
     sizes = [(rows, halves) for halves in range(1 if has_halves else 2, 3) for rows in range(1, unit.rows + 1)]
 
-    def of_form(*, fours: bool) -> list[str]:
-        tiles = [integer_tile.tile(unit, rows, fours=fours, halves=halves) for rows, halves in sizes]
-        return [*tiles, integer_packing.rows(unit, wide=not fours), products(unit, fours=fours, has_halves=has_halves)]
-
-    texts += [*of_form(fours=False), integer_packing.columns(unit)]
-    if unit.largest_byte and any(kind.packed for kind in kinds):
-        texts += of_form(fours=True)
-        texts += [integer_matrices.functions(unit)] if unit.has_matrices else []
+    are_unpacked = any(not kind.packed for kind in kinds)
+    every = forms | ({PAIRS} if are_unpacked or with_winograd else set())
+    for form in FORMS:
+        if form in every:
+            texts += [integer_tile.tile(unit, rows, form, halves) for rows, halves in sizes]
+            texts.append(products(unit, form, has_halves=has_halves))
+    texts += [integer_packing.rows(unit, wide=rows == "pairs") for rows in sorted({form.rows for form in every})]
+    texts += [integer_packing.columns(unit)] if are_unpacked else []
+    texts += [integer_matrices.functions(unit)] if unit.has_matrices and FOURS in every else []
     texts += [winograd_code.functions(unit, winograd_forms.INTEGERS)] if with_winograd else []
-    texts += [_contract(unit, kind) for kind in sorted(kinds, key=lambda kind: kind.name)]
+    texts += [_contract(unit, kind, forms) for kind in sorted(kinds, key=lambda kind: kind.name)]
     return "\n".join(texts)
 
 
-def _contract(unit: VectorUnit, kind: Kind) -> str:
+def _contract(unit: VectorUnit, kind: Kind, forms: Set[IntegerForm]) -> str:
     """The functions of a kind: turns over rows and groups of columns of one batch, and what shares these among threads."""
     part = f"{kind.name}_turns"
-    return "\n".join([turns(unit, kind, part), threads.spread(part, [t for _, t in of_turns(kind)]), _entry(unit, kind, part)])
+    shared = threads.spread(part, [type_ for _, type_ in of_turns(kind)])
+    return "\n".join([turns(unit, kind, part, forms), shared, _entry(unit, kind, part)])
 
 
 def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
@@ -85,7 +92,7 @@ def _entry(unit: VectorUnit, kind: Kind, part: str) -> str:
         "%odd = arith.andi %ks, %one : i64",
         "%far = arith.addi %ks, %odd : i64",
         "%paired = arith.muli %far, %two : i64",
-        *_form(unit, kind),
+        *_form(kind),
     ]
     b, freed = "%columns" if kind.packed else "%b", ["left", "ktable", "block"]
     columns = "%n"
@@ -194,16 +201,17 @@ def _shares(columns: str) -> list[str]:
     ]
 
 
-def _form(unit: VectorUnit, kind: Kind) -> list[str]:
-    """``%bytes`` of a packed row; of packed columns ``%are_fours``, ``%matrix`` (bytes of a batch) and where they begin."""
+def _form(kind: Kind) -> list[str]:
+    """``%bytes`` of a packed row; of packed columns ``%form``, ``%matrix`` (bytes of a batch) and where they begin."""
     if not kind.packed:
-        no = "%are_fours = arith.constant false"
-        return ["%matrix = arith.constant 1 : i64", "%bytes = arith.addi %paired, %none : i64", no]
+        pairs = f"%form = arith.constant {PAIRS.number} : i64"
+        return ["%matrix = arith.constant 1 : i64", "%bytes = arith.addi %paired, %none : i64", pairs]
     return [
         *header_word("%form", "%b", 0),
         *header_word("%matrix", "%b", 1),
         f"%columns = llvm.getelementptr %b[{INTEGERS_HEADER}] : (!llvm.ptr) -> !llvm.ptr, i8",
-        "%are_fours = arith.cmpi ne, %form, %none : i64",
+        f"%fours = arith.constant {FOURS.number} : i64",
+        "%are_fours = arith.cmpi eq, %form, %fours : i64",
         "%four = arith.constant 4 : i64",
         "%steps = arith.ceildivsi %ks, %four : i64",
         "%rounded = arith.muli %steps, %four : i64",

@@ -1,9 +1,10 @@
 """All tiles of some packed rows and packed columns of integers: long sums part after part, so that a panel's part stays in the
-first-level cache while all rows meet it."""
+first-level cache while all rows meet it, unless they are of one tile."""
 
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import integer_tile
+from onnx2torch_mlir.engine.compiler.integer_forms import IntegerForm
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 _PANEL_BYTES = 1 << 15
@@ -28,14 +29,13 @@ def call(form: str, given: str, first: str | None = None) -> str:
     return f"func.call @o2m_products_{form}({given}{'' if first is None else f', {first}'}) : ({types}) -> ()"
 
 
-def products(unit: VectorUnit, *, fours: bool, has_halves: bool) -> str:
-    """@o2m_products_fours and @o2m_products_pairs; whether there are tiles of half a panel.
+def products(unit: VectorUnit, form: IntegerForm, *, has_halves: bool) -> str:
+    """@o2m_products_fours, @o2m_products_pairs and @o2m_products_bytes; whether there are tiles of half a panel.
 
     Arguments: packed rows, their table, how many there are, packed columns, how many there are, the result, the bytes of a
     packed row, whether to add to the result, for fours, what is subtracted from each number of the rows, and the step along
     the sum with which to begin: what is before it has been added.
     """
-    form = "fours" if fours else "pairs"
     given = "%ai, %bytes, %rows, %bk, %bj, %cj, %columns, %more, %here, %kc"
     newline = "\n"
 
@@ -43,7 +43,7 @@ def products(unit: VectorUnit, *, fours: bool, has_halves: bool) -> str:
         cases = []
         for count in range(1, unit.rows + 1):
             head = f"case {count}" if count < unit.rows else "default"
-            name = integer_tile.tile_name(count, fours=fours, halves=halves)
+            name = integer_tile.tile_name(count, form, halves)
             cases.append(f"{head} {{ func.call @{name}({given}) : ({integer_tile.TYPES}) -> ()\nscf.yield }}")
         return f"scf.index_switch %which\n{newline.join(cases)}"
 
@@ -51,7 +51,7 @@ def products(unit: VectorUnit, *, fours: bool, has_halves: bool) -> str:
     if has_halves:
         tiles = f"scf.if %is_half {{\n{called(1)}\n}} else {{\n{tiles}\n}}"
     return f"""
-  func.func private @o2m_products_{form}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64, %c: !llvm.ptr,
+  func.func private @o2m_products_{form.name}(%a: !llvm.ptr, %table: !llvm.ptr, %m: i64, %b: !llvm.ptr, %n: i64, %c: !llvm.ptr,
       %bytes: i64, %add: i1, %bias: i16, %first: i64) {{
     %none = arith.constant 0 : i64
     %one = arith.constant 1 : i64
@@ -62,10 +62,13 @@ def products(unit: VectorUnit, *, fours: bool, has_halves: bool) -> str:
     %width = arith.constant {unit.columns} : i64
     %lanes = arith.constant {unit.lanes} : i64
     %height = arith.constant {unit.rows} : i64
-    %step_bytes = arith.constant {4 * unit.columns} : i64
-    %head = arith.constant {4 * unit.columns if fours else 0} : i64
-    %part = arith.constant {_PANEL_BYTES // (4 * unit.columns)} : i64
+    %step_bytes = arith.constant {form.step_bytes(unit)} : i64
+    %head = arith.constant {form.head_bytes(unit)} : i64
+    %usual_part = arith.constant {_PANEL_BYTES // (4 * unit.columns)} : i64
     %steps = arith.divui %bytes, %four : i64
+    %is_one = arith.cmpi sle, %m, %height : i64
+    %some_steps = arith.maxsi %steps, %usual_part : i64
+    %part = arith.select %is_one, %some_steps, %usual_part : i64
     %far = arith.muli %steps, %step_bytes : i64
     %panel_bytes = arith.addi %far, %head : i64
     %turns = arith.maxsi %steps, %one : i64

@@ -1,17 +1,18 @@
 """Register tiles of integers: a few rows times two vectors of columns of int32 sums, exact modulo 2^32; or times one, where a
 panel has no more columns.
 
-Both operands come packed in 32 bits, neighbours along the sum side by side: as *pairs* of 16 bits, each number less its zero
-point, so that one instruction multiplies two pairs and adds the two products (``pmaddwd``; with VNNI LLVM makes that and the
-sum one); or as *fours* of 8 bits, unsigned ones of the left operand with signed ones of the right. Their products are added to
-the sums by one instruction (``vpdpbusd``, of VNNI); without it one adds neighbouring products as 16 bits (``pmaddubsw``), which
-holds them where the signed bytes are small (`VectorUnit.largest_byte`), and another two of these to 32 bits.
+Both operands come packed, neighbours along the sum side by side (integer_forms.py): as *pairs* of 16 bits, each number less its
+zero point, so that one instruction multiplies two pairs and adds the two products (``pmaddwd``; with VNNI LLVM makes that and
+the sum one); or as *fours* of 8 bits, unsigned ones of the left operand with signed ones of the right. Their products are added
+to the sums by one instruction (``vpdpbusd``, of VNNI); without it one adds neighbouring products as 16 bits (``pmaddubsw``),
+which holds them where the signed bytes are small (`VectorUnit.largest_byte`), and another two of these to 32 bits.
 """
 
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import tile_asks
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, column_masks, held_apart, masked_load, stored_halves
+from onnx2torch_mlir.engine.compiler.integer_forms import IntegerForm
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 TYPES = "!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i1, i32, i64"
@@ -24,25 +25,27 @@ result holds; what is to be subtracted from each number of the left operand; how
 zero points already: of them, neither the columns' sums nor what is to be subtracted are looked at.
 """
 
+_WORD_BYTES = 4
 _AHEAD = 12
 """Steps along the sum for which packed columns are asked for in advance: they come from the second-level cache."""
 _BYTES = {4: "llvm.x86.ssse3.pmadd.ub.sw.128", 8: "llvm.x86.avx2.pmadd.ub.sw", 16: "llvm.x86.avx512.pmaddubs.w.512"}
 _WORDS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
 
 
-def tile_name(rows: int, *, fours: bool, halves: int = 2) -> str:
+def tile_name(rows: int, form: IntegerForm, halves: int = 2) -> str:
     """The function of a tile."""
-    return f"o2m_tile_{'u8' if fours else 'i8'}_{rows}{'' if halves == 2 else '_half'}"
+    return f"o2m_tile_{form.tiles}_{rows}{'' if halves == 2 else '_half'}"
 
 
-def tile(unit: VectorUnit, rows: int, *, fours: bool, halves: int = 2) -> str:
+def tile(unit: VectorUnit, rows: int, form: IntegerForm, halves: int = 2) -> str:
     """The text of a tile of ``rows`` rows and so many ``halves`` of a panel: one or two vectors."""
     lanes = unit.lanes
     sums = f"vector<{lanes}xi32>"
     cells = [(row, half) for row in range(rows) for half in range(halves)]
     kinds = ", ".join([sums] * len(cells))
+    none = [f"%start{half} = arith.addi %zero, %zero : {sums}" for half in range(halves)]
     lines = [
-        f"func.func private @{tile_name(rows, fours=fours, halves=halves)}"
+        f"func.func private @{tile_name(rows, form, halves)}"
         "(%a: !llvm.ptr, %far: i64, %rows: !llvm.ptr, %b: !llvm.ptr,"
         " %totals: !llvm.ptr, %c: !llvm.ptr, %columns: i64, %add: i1, %less: i32, %steps: i64) {",
         "%none = arith.constant 0 : i64",
@@ -53,7 +56,7 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool, halves: int = 2) -> str:
         f"%width = arith.constant {2 * lanes} : i64",
         f"%filled = arith.constant {halves * lanes} : i64",
         "%full = arith.cmpi sge, %columns, %filled : i64",
-        *(starts(lanes, halves) if fours else [f"%start{i} = arith.addi %zero, %zero : {sums}" for i in range(halves)]),
+        *(starts(lanes, halves) if form.has_totals else none),
     ]
     for row in range(rows):
         lines += [
@@ -75,8 +78,9 @@ def tile(unit: VectorUnit, rows: int, *, fours: bool, halves: int = 2) -> str:
         ]
     lines += [f"scf.yield {', '.join(f'%j{row}_{half}' for row, half in cells)} : {kinds}", "} else {"]
     lines += [f"scf.yield {', '.join(f'%start{half}' for _, half in cells)} : {kinds}", "}"]
-    loop, found = _loop(unit, rows, [f"%start#{i}" for i in range(len(cells))], fours=fours, halves=halves)
-    lines += [*loop, "scf.if %full {"]
+    steps = _Steps(unit, rows, form, halves)
+    found = steps.all([f"%start#{i}" for i in range(len(cells))])
+    lines += [*steps.lines, "scf.if %full {"]
     lines += [
         f"llvm.store {value}, %c{row}_{half} {{alignment = 4 : i64}} : {sums}, !llvm.ptr"
         for (row, half), value in zip(cells, found, strict=True)
@@ -99,45 +103,101 @@ def starts(lanes: int, halves: int = 2) -> list[str]:
     return lines
 
 
-def _loop(unit: VectorUnit, rows: int, sums: list[str], *, fours: bool, halves: int) -> tuple[list[str], list[str]]:
-    """The loop over steps, and the sums after it.
+class _Steps:
+    """The text of the loops over steps.
 
-    It is not unrolled: LLVM would load the numbers of all steps first, and the sums would leave their registers. Packed columns
-    are asked for even where the processor has them in time (`VectorUnit.fetches_ahead`): that keeps loads in their steps, too.
+    They are not unrolled: LLVM would load the numbers of all steps first, and the sums would leave their registers. Packed
+    columns are asked for even where the processor has them in time (`VectorUnit.fetches_ahead`): that keeps loads in their
+    steps, too.
     """
-    lanes = unit.lanes
-    packed, vector = f"vector<{4 * lanes}xi8>" if fours else f"vector<{2 * lanes}xi16>", f"vector<{lanes}xi32>"
-    alignment = 1 if fours else 4
-    kinds = ", ".join([vector] * len(sums))
-    held = [f"%h{i}" for i in range(len(sums))]
-    given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
-    lines = [
-        f"%r:{len(sums)} = scf.for %k = %none to %steps step %one iter_args({given}) -> ({kinds}) : i64 {{",
-        "%gone = arith.muli %k, %width : i64",
-        "%bk = llvm.getelementptr %b[%gone] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
-        *tile_asks.words_of_next_panel(unit, "%b", halves * lanes),
-    ]
-    for half in range(halves):
-        lines += [
-            f"%ahead{half} = llvm.getelementptr %bk[{(2 * _AHEAD + half) * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
-            *([asked(f"%ahead{half}")] if half == 0 or lanes * 4 >= LINE_BYTES else []),
-            f"%q{half} = llvm.getelementptr %bk[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, i32",
-            f"%b{half} = llvm.load %q{half} {{alignment = 4 : i64}} : !llvm.ptr -> {packed}",
+
+    def __init__(self, unit: VectorUnit, rows: int, form: IntegerForm, halves: int) -> None:
+        self._unit, self._rows, self._form, self._halves = unit, rows, form, halves
+        self._vector = f"vector<{unit.lanes}xi32>"
+        self.lines: list[str] = []
+
+    def all(self, sums: list[str]) -> list[str]:
+        """The sums after all steps; those of a single row go in parts side by side (`VectorUnit.parts_of_single_row`)."""
+        parts = self._unit.parts_of_single_row
+        if self._rows > 1 or parts == 1:
+            return self._loop("", "%none", "%steps", sums)
+        self.lines += [
+            f"%parts = arith.constant {parts} : i64",
+            "%of_part = arith.divui %steps, %parts : i64",
+            "%in_parts = arith.muli %of_part, %parts : i64",
         ]
-    found = list[str]()
-    for row in range(rows):
-        lines += [
-            f"%p{row} = llvm.getelementptr %a{row}[%k] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
-            f"%x{row} = llvm.load %p{row} {{alignment = {alignment} : i64}} : !llvm.ptr -> i32",
-            f"%w{row} = vector.broadcast %x{row} : i32 to {vector}",
-            f"%y{row} = vector.bitcast %w{row} : {vector} to {packed}",
+        found = self._loop("side", "%none", "%of_part", [*sums, *["%zero"] * (len(sums) * (parts - 1))])
+        while len(found) > len(sums):
+            half = len(found) // 2
+            names = [f"%side{half}_{place}" for place in range(half)]
+            for name, one, other in zip(names, found[:half], found[half:], strict=True):
+                self.lines.append(f"{name} = arith.addi {one}, {other} : {self._vector}")
+            found = names
+        return self._loop("", "%in_parts", "%steps", found)
+
+    def _loop(self, tag: str, first: str, end: str, sums: list[str]) -> list[str]:
+        """The steps from ``first`` to ``end``, and as many of each further part that there are sums of."""
+        kinds = ", ".join([self._vector] * len(sums))
+        held = [f"%{tag}h{i}" for i in range(len(sums))]
+        given = ", ".join(f"{h} = {s}" for h, s in zip(held, sums, strict=True))
+        count = self._rows * self._halves
+        loop = f"scf.for %{tag}k = {first} to {end} step %one iter_args({given})"
+        self.lines.append(f"%{tag}r:{len(sums)} = {loop} -> ({kinds}) : i64 {{")
+        found, place = list[str](), f"%{tag}k"
+        for part in range(len(sums) // count):
+            if part:
+                self.lines.append(f"%{tag}k{part} = arith.addi {place}, %of_part : i64")
+                place = f"%{tag}k{part}"
+            found += self._step(f"{tag}t{part}", place, held[part * count : (part + 1) * count])
+        self.lines += [f"scf.yield {', '.join(found)} : {kinds}", "}"]
+        return [f"%{tag}r#{i}" for i in range(len(sums))]
+
+    def _step(self, tag: str, place: str, sums: list[str]) -> list[str]:
+        """The sums after the step at a place."""
+        unit, form, lanes = self._unit, self._form, self._unit.lanes
+        packed = f"vector<{4 * lanes}xi8>" if form.is_fours else f"vector<{2 * lanes}xi16>"
+        self.lines += [
+            f"%{tag}gone = arith.muli {place}, %width : i64",
+            f"%{tag}bk = llvm.getelementptr %b[%{tag}gone] : (!llvm.ptr, i64) -> !llvm.ptr, i{8 * form.bytes}",
         ]
-        for half in range(halves):
-            added = add_fours if fours else _pairs
-            lines += added(unit, f"%s{row}_{half}", held[len(found)], f"%y{row}", f"%b{half}")
-            found.append(f"%s{row}_{half}")
-    lines += [f"scf.yield {', '.join(found)} : {kinds}", "}"]
-    return lines, [f"%r#{i}" for i in range(len(sums))]
+        if self._rows > 1 and form.bytes == _WORD_BYTES:
+            self.lines += tile_asks.words_of_next_panel(unit, "%b", self._halves * lanes)
+        for half in range(self._halves):
+            self.lines += self._columns(tag, half)
+        found = list[str]()
+        for row in range(self._rows):
+            self.lines += [
+                f"%{tag}p{row} = llvm.getelementptr %a{row}[{place}] : (!llvm.ptr, i64) -> !llvm.ptr, i32",
+                f"%{tag}x{row} = llvm.load %{tag}p{row} {{alignment = {1 if form.is_fours else 4} : i64}} : !llvm.ptr -> i32",
+                f"%{tag}w{row} = vector.broadcast %{tag}x{row} : i32 to {self._vector}",
+                f"%{tag}y{row} = vector.bitcast %{tag}w{row} : {self._vector} to {packed}",
+            ]
+            for half in range(self._halves):
+                added = add_fours if form.is_fours else _pairs
+                name = f"%{tag}s{row}_{half}"
+                self.lines += added(unit, name, sums[len(found)], f"%{tag}y{row}", f"%{tag}b{half}")
+                found.append(name)
+        return found
+
+    def _columns(self, tag: str, half: int) -> list[str]:
+        """A vector of a step's packed columns, and what is asked for."""
+        form, lanes = self._form, self._unit.lanes
+        element = f"i{8 * form.bytes}"
+        is_asked = half == 0 or lanes * form.bytes >= LINE_BYTES
+        ahead = (2 * _AHEAD + half) * lanes
+        lines = [
+            f"%{tag}ahead{half} = llvm.getelementptr %{tag}bk[{ahead}] : (!llvm.ptr) -> !llvm.ptr, {element}",
+            *([asked(f"%{tag}ahead{half}")] if is_asked else []),
+            f"%{tag}q{half} = llvm.getelementptr %{tag}bk[{half * lanes}] : (!llvm.ptr) -> !llvm.ptr, {element}",
+        ]
+        load = f"llvm.load %{tag}q{half} {{alignment = {form.bytes} : i64}} : !llvm.ptr"
+        if form.is_fours:
+            return [*lines, f"%{tag}b{half} = {load} -> vector<{4 * lanes}xi8>"]
+        wide, narrow = (f"vector<{2 * lanes}xi{bits}>" for bits in (16, 8))
+        if form.bytes == _WORD_BYTES:
+            return [*lines, f"%{tag}b{half} = {load} -> {wide}"]
+        lines.append(f"%{tag}n{half} = {load} -> {narrow}")
+        return [*lines, f"%{tag}b{half} = arith.extsi %{tag}n{half} : {narrow} to {wide}"]
 
 
 def _pairs(unit: VectorUnit, name: str, total: str, x: str, y: str) -> list[str]:

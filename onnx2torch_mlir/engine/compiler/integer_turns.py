@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from onnx2torch_mlir.engine.compiler import integer_products, row_tables, tail_text, threads
 from onnx2torch_mlir.engine.compiler.code_text import declared, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS
+from onnx2torch_mlir.engine.compiler.integer_forms import FOURS, PAIRS, IntegerForm
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 MOST_ROWS = 192
@@ -49,19 +51,21 @@ class Kind:
 def of_turns(kind: Kind) -> list[tuple[str, str]]:
     """What the turns of one batch are computed from: names and types."""
     pointers = [(f"%{name}", "!llvm.ptr") for name in ("a", "b", "c", "ktable", "left", "block")]
-    flags = [("%add", "i1"), ("%are_fours", "i1"), ("%fa", "i8"), ("%za", "i16")]
+    flags = [("%add", "i1"), ("%fa", "i8"), ("%za", "i16")]
     rows = [f"m{letter}{i}" for i in range(kind.rows) for letter in ("n", "a", "c")]
-    sizes = words(["ms", "ks", "ns", *rows, "run", "bytes", "size", "step", "span", "groups", "batch"])
+    sizes = words(["ms", "ks", "ns", *rows, "run", "form", "bytes", "size", "step", "span", "groups", "batch"])
     return [*pointers, *flags, *sizes, *tail_text.ARGUMENTS]
 
 
-def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
-    """Turns ``begin`` to ``end``: rows are packed, and meet a group of columns; the groups of the same rows are neighbours."""
-    # Then only the packed weight says if bytes are multiplied in fours or in pairs.
-    both = kind.packed and unit.largest_byte > 0
+def turns(unit: VectorUnit, kind: Kind, part: str, forms: Set[IntegerForm]) -> str:
+    """Turns ``begin`` to ``end``: rows are packed, and meet a group of columns; the groups of the same rows are neighbours.
+
+    Of which of the ``forms`` packed columns are, only they say.
+    """
+    known = sorted(forms, key=lambda form: form.number) if kind.packed else [PAIRS]
     rows = "%own, %a, %table, %m, %ktable, %ks, %run, %fa, %za"
-    head = f"%head = arith.constant {4 * unit.columns} : i64"
-    products = _products(unit, "%own, %table, %m, %bj, %nh, %target, %bytes, %add, %za")
+    packing = {form: [f"func.call @o2m_{form.rows}_of_rows({rows}) : ({_ROWS_TYPES}) -> ()"] for form in known}
+    products = {form: [_products(unit, form, "%own, %table, %m, %bj, %nh, %target, %bytes, %add, %za")] for form in known}
     lines = [
         f"func.func private @{part}({declared(of_turns(kind))}, {threads.RANGE}) {{",
         "%none = arith.constant 0 : i64",
@@ -76,9 +80,8 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
         "%own = llvm.getelementptr %table[%table_bytes] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         "%block_far = arith.muli %worker, %block_bytes : i64",
         "%sums = llvm.getelementptr %block[%block_far] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
-        "%panel_pairs = arith.muli %bytes, %width : i64",
-        *([head, "%panel_fours = arith.addi %panel_pairs, %head : i64"] if both else []),
-        f"%panel_bytes = arith.{'select %are_fours, %panel_fours, %panel_pairs' if both else 'muli %panel_pairs, %one'} : i64",
+        "%panel_words = arith.muli %bytes, %width : i64",
+        *_panel_bytes(unit, known),
         "%before = arith.muli %batch, %ms : i64",
         *tail_text.follows(),
         *tail_text.steps(kind.rows),
@@ -91,7 +94,7 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
         "%rest = arith.subi %ms, %i : i64",
         "%m = arith.minsi %rest, %step : i64",
         row_tables.write("m", kind.rows, ("ma", "mt"), ("%table", "%i", "%m")),
-        *_either(both, [f"func.call @o2m_{form}_of_rows({rows}) : ({_ROWS_TYPES}) -> ()" for form in ("fours", "pairs")]),
+        *_by_form(packing),
         "%first = arith.muli %group, %span : i64",
         "%after = arith.addi %first, %span : i64",
         "%last = arith.minsi %after, %ns : i64",
@@ -103,7 +106,7 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
         "%jfar = arith.muli %panel, %panel_bytes : i64",
         "%bj = llvm.getelementptr %b[%jfar] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
         *tail_text.target(),
-        *_either(both, products),
+        *_by_form(products),
         "scf.if %has_tail {",
         tail_text.call("%sums", ["row", "m", "j", "nh", "ns"]),
         "}",
@@ -118,12 +121,35 @@ def turns(unit: VectorUnit, kind: Kind, part: str) -> str:
 _ROWS_TYPES = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64, i8, i16"
 
 
-def _products(unit: VectorUnit, given: str) -> list[str]:
-    """The calls that multiply fours and pairs."""
-    fours, pairs = (integer_products.call(form, given, "%none") for form in ("fours", "pairs"))
-    return [integer_products.call("matrices", given) if unit.has_matrices else fours, pairs]
+def _products(unit: VectorUnit, form: IntegerForm, given: str) -> str:
+    """The call that multiplies rows by packed columns of a form."""
+    if form is FOURS and unit.has_matrices:
+        return integer_products.call("matrices", given)
+    return integer_products.call(form.name, given, "%none")
 
 
-def _either(both: bool, calls: list[str]) -> list[str]:
-    """A call for fours or one for pairs."""
-    return ["scf.if %are_fours {", calls[0], "} else {", calls[1], "}"] if both else calls[1:]
+def _panel_bytes(unit: VectorUnit, known: Sequence[IntegerForm]) -> list[str]:
+    """``%panel_bytes``, from ``%panel_words``: those that it had if each pair or four of a column were 4."""
+    lines, found = list[str](), "%none"
+    for form in known:
+        name = f"%panel_of_{form.name}"
+        lines += [
+            f"%head_{form.name} = arith.constant {form.head_bytes(unit)} : i64",
+            f"%less_{form.name} = arith.constant {4 // form.bytes} : i64",
+            f"{name}_columns = arith.divui %panel_words, %less_{form.name} : i64",
+            f"{name} = arith.addi {name}_columns, %head_{form.name} : i64",
+            f"%number_{form.name} = arith.constant {form.number} : i64",
+            f"%is_{form.name} = arith.cmpi eq, %form, %number_{form.name} : i64",
+            f"{name}_or_before = arith.select %is_{form.name}, {name}, {found} : i64",
+        ]
+        found = f"{name}_or_before"
+    return [*lines, f"%panel_bytes = arith.addi {found}, %none : i64"]
+
+
+def _by_form(lines: Mapping[IntegerForm, list[str]]) -> list[str]:
+    """What is done for each form (`_panel_bytes` has to be before)."""
+    *others, (_, last) = lines.items()
+    found = last
+    for form, done in others:
+        found = [f"scf.if %is_{form.name} {{", *done, "} else {", *found, "}"]
+    return found
