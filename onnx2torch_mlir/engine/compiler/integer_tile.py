@@ -117,9 +117,9 @@ class _Steps:
         self.lines: list[str] = []
 
     def all(self, sums: list[str]) -> list[str]:
-        """The sums after all steps; those of a single row go in parts side by side (`VectorUnit.parts_of_single_row`)."""
-        parts = self._unit.parts_of_single_row
-        if self._rows > 1 or parts == 1:
+        """The sums after all steps; those of few rows go in parts side by side (`VectorUnit.parts_of_sum`)."""
+        parts = self._unit.parts_of_sum(self._rows)
+        if parts == 1:
             return self._loop("", "%none", "%steps", sums)
         self.lines += [
             f"%parts = arith.constant {parts} : i64",
@@ -160,7 +160,7 @@ class _Steps:
             f"%{tag}gone = arith.muli {place}, %width : i64",
             f"%{tag}bk = llvm.getelementptr %b[%{tag}gone] : (!llvm.ptr, i64) -> !llvm.ptr, i{8 * form.bytes}",
         ]
-        if self._rows > 1 and form.bytes == _WORD_BYTES:
+        if self._unit.parts_of_sum(self._rows) == 1 and form.bytes == _WORD_BYTES:
             self.lines += tile_asks.words_of_next_panel(unit, "%b", self._halves * lanes)
         for half in range(self._halves):
             self.lines += self._columns(tag, half)

@@ -189,14 +189,14 @@ class Tile:
 
     def _several(self, low: str, high: str, sums: list[str]) -> list[str]:
         """Steps from ``low`` to ``high``, some in each turn."""
-        if self.rows == 1 and self.unit.parts_of_single_row > 1:
+        if self.unit.parts_of_sum(self.rows) > 1:
             sums, low = self._side_by_side(low, high, sums)
         return self._steps("u", low, high, "%by", _UNROLLED, sums)
 
     def _side_by_side(self, low: str, high: str, sums: list[str]) -> tuple[list[str], str]:
         """Most of these steps as equal parts one after the other, of which each turn does some steps of each; the sums, and the
-        step that follows (`VectorUnit.parts_of_single_row`)."""
-        parts = self.unit.parts_of_single_row
+        step that follows (`VectorUnit.parts_of_sum`)."""
+        parts = self.unit.parts_of_sum(self.rows)
         self.emit(
             f"%steps_of_parts = arith.subi {high}, {low} : i64",
             f"%by_parts = arith.constant {parts * _UNROLLED} : i64",

@@ -75,15 +75,16 @@ class VectorUnit:
         where they lie apart, then is about as good as to read those of several tiles."""
         return self.columns * _BYTES > LINE_BYTES
 
-    @property
-    def parts_of_single_row(self) -> int:
-        """Into how many parts the sum of a single row falls, whose columns are read by turns.
+    def parts_of_sum(self, rows: int) -> int:
+        """Into how many parts, whose columns are read by turns, the sums of so few ``rows`` fall.
 
         What a processor reads ahead ends with each page: of several places it has more under way (4096 by 4096 columns from
         memory on Zen 3: a third faster in four parts, a fifth in two). And with narrow vectors a row has few sums under way,
         which a step cannot begin before the last one's are done (an LSTM: a fifth faster).
         """
-        return 4 if self.fetches_ahead or not self.has_wide_panels else 1
+        if not self.fetches_ahead and self.has_wide_panels:
+            return 1
+        return 4 if rows == 1 else 2 if rows <= 3 and not self.has_wide_panels else 1
 
     @property
     def rows(self) -> int:
