@@ -47,6 +47,18 @@ def product(name: str, factors: Sequence[str]) -> str:
     return "\n".join([*lines, f"%{name} = arith.muli {found}, %one : i64"])
 
 
+def added_in_halves(values: Sequence[str], count: int, added: str) -> tuple[list[str], list[str]]:
+    """The first half of the values plus the second, and again until ``count`` are left: the lines, in which ``added`` is what
+    adds two values, and what is left."""
+    lines, left = list[str](), list(values)
+    while len(left) > count:
+        half = len(left) // 2
+        names = [f"%halves{len(left)}_{place}" for place in range(half)]
+        lines += [f"{name} = {added.format(*pair)}" for name, *pair in zip(names, left[:half], left[half:], strict=True)]
+        left = names
+    return lines, left
+
+
 def held_apart(name: str, pointer: str) -> str:
     """``name``: the same pointer, of which LLVM does not know how it follows from others."""
     return f'{name} = llvm.inline_asm "", "=r,0" {pointer} : (!llvm.ptr) -> !llvm.ptr'

@@ -11,7 +11,15 @@ which holds them where the signed bytes are small (`VectorUnit.largest_byte`), a
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import tile_asks
-from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, asked, column_masks, held_apart, masked_load, stored_halves
+from onnx2torch_mlir.engine.compiler.code_text import (
+    LINE_BYTES,
+    added_in_halves,
+    asked,
+    column_masks,
+    held_apart,
+    masked_load,
+    stored_halves,
+)
 from onnx2torch_mlir.engine.compiler.integer_forms import IntegerForm
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -127,12 +135,8 @@ class _Steps:
             "%in_parts = arith.muli %of_part, %parts : i64",
         ]
         found = self._loop("side", "%none", "%of_part", [*sums, *["%zero"] * (len(sums) * (parts - 1))])
-        while len(found) > len(sums):
-            half = len(found) // 2
-            names = [f"%side{half}_{place}" for place in range(half)]
-            for name, one, other in zip(names, found[:half], found[half:], strict=True):
-                self.lines.append(f"{name} = arith.addi {one}, {other} : {self._vector}")
-            found = names
+        lines, found = added_in_halves(found, len(sums), f"arith.addi {{}}, {{}} : {self._vector}")
+        self.lines += lines
         return self._loop("", "%in_parts", "%steps", found)
 
     def _loop(self, tag: str, first: str, end: str, sums: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ the tile's columns lie side by side. Rows are found through a table, so any set 
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import plain_tail_text, tile_asks
-from onnx2torch_mlir.engine.compiler.code_text import bytes_behind, column_masks, masked_load, masked_store
+from onnx2torch_mlir.engine.compiler.code_text import added_in_halves, bytes_behind, column_masks, masked_load, masked_store
 from onnx2torch_mlir.engine.compiler.tile_size import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
@@ -207,12 +207,8 @@ class Tile:
             f"%parts_end = arith.addi {low}, %in_parts : i64",
         )
         found = self._steps("side", low, "%part_end", "%by", _UNROLLED, [*sums, *["%zero"] * (len(sums) * (parts - 1))])
-        while len(found) > len(sums):
-            half = len(found) // 2
-            names = [f"%side{half}_{place}" for place in range(half)]
-            for name, one, other in zip(names, found[:half], found[half:], strict=True):
-                self.emit(f"{name} = arith.addf {one}, {other} : {self.vector}")
-            found = names
+        lines, found = added_in_halves(found, len(sums), f"arith.addf {{}}, {{}} : {self.vector}")
+        self.emit(*lines)
         return found, "%parts_end"
 
     def _lines(self, low: str, high: str, sums: list[str]) -> list[str]:
