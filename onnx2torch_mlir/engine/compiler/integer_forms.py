@@ -47,9 +47,7 @@ FORMS = (FOURS, PAIRS, BYTES)
 
 
 def possible(unit: VectorUnit, packing: Packing) -> set[IntegerForm]:
-    """The forms that a weight may turn out to have, whatever its numbers."""
-    if packing.windows:
-        return {PAIRS}
+    """The forms that a weight may turn out to have, of whatever numbers; not of windows (winograd_forms.py)."""
     wide = BYTES if packing.holds_bytes else PAIRS
     if not packing.largest:
         return {wide}
