@@ -15,20 +15,17 @@ from onnx2torch_mlir.engine.layout import AS_BYTES, AS_FOURS, AS_PAIRS, Packing
 
 @dataclass(frozen=True)
 class IntegerForm:
-    """``number``: in the header of packed weights. ``rows``: what the rows are packed as that meet them. ``tiles``: how names
-    of tiles begin. ``bytes``: of what is multiplied at once for a column. ``has_totals``: whether the sums of a panel's columns
-    come first, an int32 each."""
+    """``number``: in the header of packed weights. ``rows``: what the rows are packed as that meet them. ``bytes``: of what is
+    multiplied at once for a column."""
 
     name: str
     number: int
     rows: str
-    tiles: str
     bytes: int
-    has_totals: bool = False
 
     @property
     def is_fours(self) -> bool:
-        """Whether bytes are multiplied as such."""
+        """Whether bytes are multiplied as such; the sums of a panel's columns come first then, an int32 each."""
         return self.name == "fours"
 
     def step_bytes(self, unit: VectorUnit) -> int:
@@ -37,12 +34,12 @@ class IntegerForm:
 
     def head_bytes(self, unit: VectorUnit) -> int:
         """Before a panel's columns."""
-        return 4 * unit.columns if self.has_totals else 0
+        return 4 * unit.columns if self.is_fours else 0
 
 
-FOURS = IntegerForm("fours", AS_FOURS, "fours", "u8", 4, has_totals=True)
-PAIRS = IntegerForm("pairs", AS_PAIRS, "pairs", "i16", 4)
-BYTES = IntegerForm("bytes", AS_BYTES, "pairs", "i8", 2)
+FOURS = IntegerForm("fours", AS_FOURS, "fours", 4)
+PAIRS = IntegerForm("pairs", AS_PAIRS, "pairs", 4)
+BYTES = IntegerForm("bytes", AS_BYTES, "pairs", 2)
 FORMS = (FOURS, PAIRS, BYTES)
 
 

@@ -42,7 +42,7 @@ _WORDS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x8
 
 def tile_name(rows: int, form: IntegerForm, halves: int = 2) -> str:
     """The function of a tile."""
-    return f"o2m_tile_{form.tiles}_{rows}{'' if halves == 2 else '_half'}"
+    return f"o2m_tile_{form.name}_{rows}{'' if halves == 2 else '_half'}"
 
 
 def tile(unit: VectorUnit, rows: int, form: IntegerForm, halves: int = 2) -> str:
@@ -64,7 +64,7 @@ def tile(unit: VectorUnit, rows: int, form: IntegerForm, halves: int = 2) -> str
         f"%width = arith.constant {2 * lanes} : i64",
         f"%filled = arith.constant {halves * lanes} : i64",
         "%full = arith.cmpi sge, %columns, %filled : i64",
-        *(starts(lanes, halves) if form.has_totals else none),
+        *(starts(lanes, halves) if form.is_fours else none),
     ]
     for row in range(rows):
         lines += [

@@ -34,7 +34,7 @@ def match(found: IntegerContraction, packing: Packing | None) -> Image | None:
 def _magnitude(side: Side) -> int:
     """The largest that a number of an operand can be, less its zero point."""
     low, high = (-128, 127) if side.signed else (0, 255)
-    zero = 0 if side.zero is None and side.number is None else constant_of(side.zero) if side.zero is not None else None
-    if zero is None:
-        return max(-low, high) + LARGEST
-    return max(abs(low - int(zero)), abs(high - int(zero)))
+    if side.zero is None and side.number is None:
+        return max(-low, high)
+    zero = None if side.zero is None else constant_of(side.zero)
+    return max(-low, high) + LARGEST if zero is None else max(abs(low - int(zero)), abs(high - int(zero)))
