@@ -117,20 +117,30 @@ def _converted(count: int, from_: str, to: str, *, wide: bool) -> list[str]:
     bytes_, words = f"vector<{count}xi8>", f"vector<{count}xi16>"
     # The pointers may be of the region around: names are of this piece alone.
     tag = f"{from_.removeprefix('%')}{count}"
-    flip, value, flipped, number, bias, result = (f"%{tag}_{name}" for name in ("flip", "v", "f", "w", "bias", "n"))
+    flip, value, flipped, bias, result = (f"%{tag}_{name}" for name in ("flip", "v", "f", "bias", "n"))
     lines = [
         f"{flip} = vector.broadcast %flip : i8 to {bytes_}",
         f"{value} = llvm.load {from_} {{alignment = 1 : i64}} : !llvm.ptr -> {bytes_}",
-        f"{flipped} = arith.xori {value}, {flip} : {bytes_}",
     ]
     if not wide:
+        lines.append(f"{flipped} = arith.xori {value}, {flip} : {bytes_}")
         return [*lines, f"llvm.store {flipped}, {to} {{alignment = 1 : i64}} : {bytes_}, !llvm.ptr"]
     return [
         *lines,
         f"{bias} = vector.broadcast %bias : i16 to {words}",
-        f"{number} = arith.extui {flipped} : {bytes_} to {words}",
-        f"{result} = arith.subi {number}, {bias} : {words}",
+        *less_zero_point(result, value, (flip, bias), count),
         f"llvm.store {result}, {to} {{alignment = 2 : i64}} : {words}, !llvm.ptr",
+    ]
+
+
+def less_zero_point(name: str, value: str, by: tuple[str, str], count: int) -> list[str]:
+    """``name``: ``count`` bytes as numbers of 16 bits less their zero point, by vectors of flips and of biases."""
+    bytes_, words = f"vector<{count}xi8>", f"vector<{count}xi16>"
+    flips, biases = by
+    return [
+        f"{name}_flipped = arith.xori {value}, {flips} : {bytes_}",
+        f"{name}_wide = arith.extui {name}_flipped : {bytes_} to {words}",
+        f"{name} = arith.subi {name}_wide, {biases} : {words}",
     ]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES
 from onnx2torch_mlir.engine.compiler.contraction_panels import FEW
+from onnx2torch_mlir.engine.compiler.integer_packing import less_zero_point
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 from onnx2torch_mlir.engine.layout import INTEGERS_HEADER
 
@@ -76,15 +77,10 @@ class Form:
     def loaded(self, name: str, place: str, unit: VectorUnit) -> list[str]:
         """``name``: a vector of channels from the image at ``place``, as numbers that a transform adds."""
         count = self.channels_at_once(unit)
-        read, made = f"vector<{count}x{self.read}>", f"vector<{count}x{self.made}>"
+        load = f"llvm.load {place} {{alignment = {self.read_bytes} : i64}} : !llvm.ptr -> vector<{count}x{self.read}>"
         if self.is_float:
-            return [f"{name} = llvm.load {place} {{alignment = {self.read_bytes} : i64}} : !llvm.ptr -> {read}"]
-        return [
-            f"{name}_bits = llvm.load {place} {{alignment = {self.read_bytes} : i64}} : !llvm.ptr -> {read}",
-            f"{name}_flipped = arith.xori {name}_bits, %flips : {read}",
-            f"{name}_wide = arith.extui {name}_flipped : {read} to {made}",
-            f"{name} = arith.subi {name}_wide, %biases : {made}",
-        ]
+            return [f"{name} = {load}"]
+        return [f"{name}_bits = {load}", *less_zero_point(name, f"{name}_bits", ("%flips", "%biases"), count)]
 
 
 FLOATS = Form("", "f32", "f32", "f32", conversion=(), more=tuple(FEW), row_part=LINE_BYTES, header=0, quarter=0)
