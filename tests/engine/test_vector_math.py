@@ -141,7 +141,8 @@ def test_powers_of_what_is_not_positive():
     with np.errstate(all="ignore"):
         exact = np.exp(x.astype("d"))
     tiny = exact < 2.0**-126
-    assert wrong_by(np.where(tiny, exact.astype("f"), got), exact).max() <= 1.6
+    halvings = -np.log2(np.where(exact >= 2.0**-126, exact, 1))
+    assert (wrong_by(np.where(tiny, exact.astype("f"), got), exact) <= 1.6 + halvings / 32).all()
     assert np.all(got[tiny] >= 0) and np.all(got[tiny] < 2.0**-125)
     assert np.all(got[x == -np.inf] == 0)
 
