@@ -83,7 +83,7 @@ def test_any_size(channels, sizes, threads, unit):
 
 
 @pytest.mark.parametrize("padding", [0, 1, 2])
-@pytest.mark.parametrize(("types", "zeros"), zip(TYPES, [(0, 0), (-128, 3), (255, 131), (5, 0)], strict=True))
+@pytest.mark.parametrize(("types", "zeros"), [*zip(TYPES, [(0, 0), (-128, 3), (255, 131), (5, 0)], strict=True)])
 def test_types_and_zero_points(types, zeros, padding, unit):
     check(codes(types[0], 1, 40, 11, 12), codes(types[1], 36, 40, 3, 3), zeros, padding=padding)
 
