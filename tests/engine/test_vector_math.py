@@ -147,6 +147,17 @@ def test_powers_of_what_is_not_positive():
     assert np.all(got[x == -np.inf] == 0)
 
 
+@pytest.mark.parametrize(("features", "products"), [("+sse2", 9), ("+avx2,+fma", 8), ("+avx2,+fma,+avx512f", 8)])
+def test_ln_2_is_one_number_where_products_are_not_rounded(features, products, monkeypatch):
+    """Rounded, n times ln 2 would be wrong by as much as 59 units in the last place of the result."""
+    monkeypatch.setattr(objects, "_assumed", f"x86_64 cpu {features}")
+    with ir.Context(), ir.Location.unknown():
+        text = f'%r = "math.exp"(%x) {{{NOT_POSITIVE}}} : (f32) -> f32'
+        module = ir.Module.parse(f"func.func @main(%x: f32) -> f32 {{ {text}\n return %r : f32 }}")
+        vector_expansion.expand(module)
+    assert str(module).count("fmuladd") == products
+
+
 SIGMOID = """%one = arith.constant 1.0 : f32
     %m = arith.negf %x0 : f32
     %g = math.exp %m : f32

@@ -69,21 +69,26 @@ _ERFC = (
 _ERFC_ERROR = -1.4343603e-07
 """Of the first of these as f32, twice the relative error; a little more makes the whole better."""
 
+def _less_ln2(x: Scalar, n: Scalar) -> Scalar:
+    """x less n times ln 2, for a whole n: in two steps, of which the first loses nothing even where products are rounded."""
+    return fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
+
+
 def exp(x: Scalar) -> Scalar:
     """e to the x."""
     x = clamped(x, -104.0, 89.0)
     shifted = fma(x, _LOG2_E, _ROUND + 254)
-    n = shifted - (_ROUND + 254)
-    r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
+    r = _less_ln2(x, shifted - (_ROUND + 254))
     return scaled(fma(fma(polynomial(r, _EXP), r, 1.0), r, 1.0), shifted)
 
 
 def exp_at_most_1(x: Scalar) -> Scalar:
     """e to the x, which is not positive; results below 2**-126 may be 0. What a softmax adds up: those near 1 are as exact as
-    `exp`'s, those of 2**-n are wrong by n * 2**-29 more, for ln 2 is one number."""
+    `exp`'s, those of 2**-n are wrong by n * 2**-29 more, for ln 2 is one number where n times it is not rounded."""
     x = clamped(x, -88.0, None)
     shifted = fma(x, _LOG2_E, _ROUND + 127)
-    r = fma(shifted - (_ROUND + 127), -math.log(2.0), x)
+    n = shifted - (_ROUND + 127)
+    r = fma(n, -math.log(2.0), x) if of_host().rounds_once else _less_ln2(x, n)
     power = power_of_2(shifted.bits())
     return fma(fma(by_pairs(r, _EXP), r * r, r), power, power)
 
@@ -100,8 +105,7 @@ def expm1(x: Scalar) -> Scalar:
     """e to the x, less 1."""
     near = clamped(x, -30.0, 89.0)
     shifted = fma(near, _LOG2_E, _ROUND + 126)
-    n = shifted - (_ROUND + 126)
-    r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, near))
+    r = _less_ln2(near, shifted - (_ROUND + 126))
     grown = fma(r * r, polynomial(r, _EXPM1), r)
     half = power_of_2(shifted.bits())
     return select(magnitude(x) < 2.0**-26, x, fma(half, grown, half - 0.5) * 2.0)
@@ -181,8 +185,7 @@ def tanh(x: Scalar) -> Scalar:
     """The hyperbolic tangent: t / (t + 2) of t = e to the 2|x|, less 1."""
     twice = clamped(magnitude(x) * 2.0, None, 18.5)
     shifted = fma(twice, _LOG2_E, _ROUND + 127)
-    n = (_ROUND + 127) - shifted
-    r = fma(n, _LN2_LOW, fma(n, _LN2_HIGH, twice))
+    r = _less_ln2(twice, shifted - (_ROUND + 127))
     power = power_of_2(shifted.bits())
     grown = fma(power, fma(r * r, polynomial(r, _EXPM1), r), power - 1.0)
     return signed(grown / (grown + 2.0), x)
@@ -192,8 +195,7 @@ def sigmoid(x: Scalar) -> Scalar:
     """1 / (1 + e to the -x), with one division; denormal results are 0."""
     x = clamped(x, -88.0, 88.0)
     shifted = fma(x, _LOG2_E, _ROUND + 127)
-    n = (_ROUND + 127) - shifted
-    r = fma(n, _LN2_LOW, fma(n, _LN2_HIGH, x))
+    r = _less_ln2(x, shifted - (_ROUND + 127))
     power = power_of_2(shifted.bits())
     falling = polynomial(r, [-c if place % 2 else c for place, c in enumerate(_EXP)])
     return power / (power + fma(fma(falling, r, -1.0), r, 1.0))

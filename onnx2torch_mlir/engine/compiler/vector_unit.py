@@ -65,6 +65,11 @@ class VectorUnit:
         return self.lanes == 16
 
     @property
+    def rounds_once(self) -> bool:
+        """Whether one instruction multiplies and adds, and rounds only the sum (FMA)."""
+        return self.lanes > 4
+
+    @property
     def columns(self) -> int:
         """Columns of a register tile: two registers, so that each broadcast number is used twice."""
         return 2 * self.lanes
