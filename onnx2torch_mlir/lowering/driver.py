@@ -150,7 +150,7 @@ def _build(
             environment = dict(zip(nodes, operands, strict=True))
             results = _Walk(ctx, environment, requirements, constant.skipped).run(exported.graph_module)
             b.op("func.return", [], [r.value for r in results])
-        erase_unused(block)
+        erase_unused(function)
         kind = ir.FunctionType.get(types, [r.value.type for r in results])
         function.attributes["function_type"] = ir.TypeAttr.get(kind)
     return module, [r.spec for r in results]
