@@ -1,15 +1,21 @@
 """The operations of linalg that passes make, on tensors.
 
-The bindings' own module of the dialect also makes functions of its named operations, which takes 60 ms of the compiler's start.
+The bindings' own module of the dialect also makes functions of its named operations, which takes 60 ms of the compiler's start;
+they load it when they meet an operation of the dialect, unless they find another one first (`dialect_search_modules`).
 """
 
 from collections.abc import Iterable
 
 from torch_mlir import ir
+from torch_mlir._mlir_libs import _mlir
 from torch_mlir._mlir_libs._mlirDialectsLinalg import fill_builtin_region
 from torch_mlir.dialects._linalg_ops_gen import FillOp, GenericOp, TransposeOp, YieldOp
 
+from onnx2torch_mlir.engine.compiler import dialects
+
 __all__ = ["GenericOp", "YieldOp", "fill", "iterator_types", "map_attributes", "transpose"]
+
+_mlir.globals.dialect_search_modules = [dialects.__name__, *_mlir.globals.dialect_search_modules]
 
 
 def iterator_types(reductions: Iterable[bool]) -> ir.ArrayAttr:
