@@ -17,6 +17,7 @@ from onnx2torch_mlir.engine.compiler.contraction_kinds import (
 )
 from onnx2torch_mlir.engine.compiler.tile_size import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit, of_host
+from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from tests.engine.made_here import engine_of
 
 FLOAT = 1
@@ -79,6 +80,8 @@ MODELS = {
     "pixels": convolution((1, 20, 13, 11), 40, 1),
     "windows": convolution((2, 5, 17, 19), 24, 3, strides=[2, 2]),
     "windows of many channels": convolution((1, 200, 9, 9), 24, 3, strides=[2, 2]),
+    "windows of pixels with room": convolution((1, 256, 9, 10), 40, 3, strides=[2, 2], pads=[1, 1, 1, 1]),
+    "a window of pixels with room": convolution((1, 256, 2, 2), 40, 3, strides=[2, 2], pads=[1, 1, 0, 0]),
     "fewer products": convolution((1, 32, 19, 23), 48, 3, pads=[1, 1, 1, 1]),
     "attention": attention(70, 50, 16, 16),
     "attention of few columns": attention(53, 35, 64, 40),
@@ -239,11 +242,30 @@ def test_segments_that_a_tile_goes_along():
     assert contraction_panels.levels(unit, [4000], 100) == {1}
     assert contraction_panels.levels(unit, [3, 400], 100) == {2}
     assert contraction_panels.levels(unit, [3, 500], 100) == {1}
-    assert contraction_panels.levels(unit, [3, 3, 140], 100) == {3}
-    assert contraction_panels.levels(unit, [3, 3, 400], 100) == {2}
+    # Three only where inner ones are short.
+    assert contraction_panels.levels(unit, [3, 3, 80], 100) == {3}
+    assert contraction_panels.levels(unit, [3, 3, 140], 100) == {2}
+    assert contraction_panels.levels(unit, [50, 3, 80], 100) == {2}
     # One tile of all rows goes along all of them.
-    assert contraction_panels.levels(unit, [3, 3, 400], 5) == {3}
-    assert contraction_panels.levels(unit, [3, 3, 400], None) == {2, 3}
+    assert contraction_panels.levels(unit, [3, 1000], 5) == {2}
+    assert contraction_panels.levels(unit, [3, 1000], None) == {1, 2}
+    assert contraction_panels.levels(unit, [50, 3, 80], 5) == {3}
+    assert contraction_panels.levels(unit, [50, 3, 80], None) == {2, 3}
+
+
+def test_tiles_of_two_segments_serve_three(monkeypatch):
+    """There is room behind the channels of a padded image."""
+    asked = list[str]()
+
+    def add(written, module, *texts, real=WrittenCode.add):
+        asked.extend(texts)
+        real(written, module, *texts)
+
+    monkeypatch.setattr(WrittenCode, "add", add)
+    compiled(MODELS["windows of pixels with room"], 1)
+    text = "\n".join(asked)
+    assert "@o2m_panel_3(" in text and "@o2m_tile_f32_2_" in text
+    assert "@o2m_tiles_3(" not in text and "@o2m_tile_f32_3" not in text
 
 
 @pytest.mark.parametrize("rows, columns, taken", [(1, 70, 0), (2, 70, 1), (3, 70, 1), (2, 3000, 0), (3, 3000, 0), (4, 3000, 1)])

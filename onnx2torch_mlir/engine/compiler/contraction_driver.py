@@ -84,16 +84,17 @@ def functions_for(
     if not segments:
         return texts
     # Tiles of one number of segments serve fewer, too.
-    most = segments[-1]
+    most = max([size.segments for size in needed], default=segments[-1])
     tiles = {size._replace(segments=most) for size in needed} | {contraction_panels.one_row(most)}
     few = [size for size in tiles if size.few]
     texts += [(few_columns if size.few else register_tile).tile(unit, size) for size in sorted(tiles)]
     packing = any(size.packs for size in tiles)
-    for count in range(1, most + 1):
-        texts += [tile_loops.tile_loop(unit, count, tiles), contraction_panels.panel(unit, count)]
+    texts += [tile_loops.tile_loop(unit, count, tiles) for count in range(1, most + 1)]
+    texts += [contraction_panels.panel(unit, count, has_tiles=count <= most) for count in range(1, segments[-1] + 1)]
     texts += [contraction_panels.panels(unit, count, has_few=bool(few)) for count in segments]
     alone = {kind.segments for kind in kinds if kind.has_rows_alone}
-    texts += [tile_loops.row(unit, count, contraction_panels.one_row(most), few) for count in sorted(alone)]
+    one_row = contraction_panels.one_row(most)
+    texts += [tile_loops.row(unit, n, one_row, few) if n <= most else contraction_panels.row(n) for n in sorted(alone)]
     texts += [contraction_rows.function(kind) for kind in sorted(of_rows, key=lambda kind: kind.name)]
     if codes:
         texts.append(coded_columns.functions(unit, codes))

@@ -14,6 +14,10 @@ _BYTES = 4
 _STAYS = 160 << 10
 """Bytes of packed columns that stay in the second-level cache beside the rows that meet them."""
 
+_FEW_SEGMENTS, _MANY_STEPS = 2, 256
+"""Tiles of so many segments serve more, one after the other, where they have so many steps: what a tile has to do before and
+after these is a hundredth, and most programs have tiles of two."""
+
 _PLACE = ("row", "column", "across")
 FEW = [("%few", "i64")]
 """How many columns are left behind whole vectors and packed by themselves (few_columns.py)."""
@@ -41,7 +45,10 @@ def packed_bytes(unit: VectorUnit, columns: int, lengths: Sequence[int]) -> int:
 def levels(unit: VectorUnit, lengths: Sequence[int], rows: int | None) -> set[int]:
     """How many segments the tiles have by which `panel` goes along segments of these lengths, outer ones first, for so many
     rows, if that is known."""
-    one_tile, count = len(lengths), len(lengths)
+    one_tile = len(lengths)
+    if one_tile > _FEW_SEGMENTS and math.prod(lengths[-_FEW_SEGMENTS:]) >= _MANY_STEPS:
+        one_tile = _FEW_SEGMENTS
+    count = one_tile
     if rows is not None and rows <= unit.rows:
         return {one_tile}
     while count > 1 and packed_bytes(unit, 1, lengths[-count:]) > _STAYS:
@@ -102,9 +109,9 @@ def one_row(segments: int) -> TileSize:
     return TileSize(segments, 1, 2)
 
 
-def panel(unit: VectorUnit, segments: int) -> str:
+def panel(unit: VectorUnit, segments: int, *, has_tiles: bool = True) -> str:
     """@o2m_panel_S: what @o2m_tiles_S does, a part of the sums after the other where the packed columns are too many to stay
-    in the second-level cache while all rows meet them."""
+    in the second-level cache while all rows meet them; in any case, if there is no such function."""
     width = unit.columns * _BYTES
     lines = [
         declaration("panel", segments),
@@ -155,12 +162,15 @@ def panel(unit: VectorUnit, segments: int) -> str:
         total, inner = f"%total{i}", f"%inner{i}"
     lines.append(product("steps", [f"%n{i}" for i in range(1, segments)]))
     deeper = {f"%{name}{i}": f"%{name}{i + 1}" for i in range(segments - 1) for name in "ns"}
-    lines += [
+    at_once = [
         f"%all_stay = arith.cmpi sle, {total}, %most : i64",
         "%at_once = arith.ori %all_stay, %is_one : i1",
         "scf.if %at_once {",
         call("tiles", segments, {}),
         "} else {",
+    ]
+    lines += [
+        *(at_once if has_tiles else []),
         "scf.for %i = %none to %n0 step %one : i64 {",
         "%fa = arith.muli %i, %s0 : i64",
         f"%fb = arith.muli %i, {inner} : i64",
@@ -174,10 +184,14 @@ def panel(unit: VectorUnit, segments: int) -> str:
         "%after = arith.addi %i, %one : i64",
         *whole,
         call("panel", segments - 1, moved | deeper | {"%a": "%ai", "%b": "%bi"}),
-        "}",
-        "}",
+        *(["}", "}"] if has_tiles else ["}"]),
     ]
     return "\n".join([*lines, "return", "}"])
+
+
+def row(segments: int) -> str:
+    """@o2m_row_S, of which tile_loops.py has another one, where tiles have fewer segments: what @o2m_panels_S does."""
+    return "\n".join([declaration("row", segments), call("panels", segments, {}), "return", "}"])
 
 
 def panels(unit: VectorUnit, segments: int, *, has_few: bool = False) -> str:
