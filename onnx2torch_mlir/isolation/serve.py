@@ -18,6 +18,8 @@ from typing import IO
 from onnx2torch_mlir import collection
 from onnx2torch_mlir.isolation import frames
 
+_SWITCH_SECONDS = 0.001
+
 
 def main(ahead: str = "") -> None:
     """Serve tasks from standard input until it closes; the module ``ahead`` is imported before the first comes.
@@ -32,6 +34,8 @@ def main(ahead: str = "") -> None:
     os.dup2(null, 0)
     faulthandler.enable()
     collection.share_heaps()
+    # A thread whose native code has ended waits so long for one that runs Python, as a task's main thread does.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     # Reading in a thread of its own notices that the owner is gone even while a task runs.
     threading.Thread(target=_receive, args=(requests, tasks), daemon=True).start()

@@ -11,7 +11,7 @@ from tests.one_node import reference
 pytest.importorskip("torch_mlir")
 
 from onnx2torch_mlir.engine.compiler import attention_code, contractions, vector_unit
-from tests.engine.made_here import engine_of, entry_of
+from tests.engine.made_here import assume_vectors, engine_of, entry_of
 
 SCORES = "t = Transpose<perm = [0, 1, 3, 2]>(k)\n s = MatMul(q, t)"
 END = "p = Softmax<axis = -1>(r)\n y = MatMul(p, v)"
@@ -98,7 +98,7 @@ def loops_of(model, monkeypatch, unit=None):
         patched.setattr(attention_code, "write", counted)
         patched.setattr(contractions, "replace", replaced)
         if unit is not None:
-            patched.setattr(contractions, "of_host", lambda: unit)
+            assume_vectors(patched, unit)
         entry = entry_of(program)
     return len(found), texts[0], program, entry
 

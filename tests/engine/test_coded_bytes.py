@@ -9,12 +9,12 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx2torch_mlir import engine
-from onnx2torch_mlir.engine.compiler import byte_rows, contractions, vector_unit
+from onnx2torch_mlir.engine.compiler import byte_rows, vector_unit
 from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.options import of_environment
 from onnx2torch_mlir.model import read
 from onnx2torch_mlir.program import convert
-from tests.engine.made_here import engine_of
+from tests.engine.made_here import assume_vectors, engine_of
 from tests.engine.programs import N, tensor
 from tests.engine.test_coded_weights import HALF_MORE, Weights
 from tests.engine.test_integer_tiles import program
@@ -239,7 +239,7 @@ def test_other_vector_units(name, form, monkeypatch):
     unit = UNITS[name]
     if unit.lanes > HOST.lanes:
         pytest.skip("the processor has shorter registers")
-    monkeypatch.setattr(contractions, "of_host", lambda: unit)
+    assume_vectors(monkeypatch, unit)
     weights = FORMS[form]
     made = rounded(weights)
     code = compiled_here(made)

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from onnx2torch_mlir import engine
-from onnx2torch_mlir.engine.compiler import contractions, vector_unit
+from onnx2torch_mlir.engine.compiler import vector_unit
 from onnx2torch_mlir.engine.layout import CODES_HEADER, Packing
 from onnx2torch_mlir.engine.packed_weights import prepared
-from tests.engine.made_here import engine_of, entry_of
+from tests.engine.made_here import assume_vectors, engine_of, entry_of
 from tests.engine.programs import N, tensor
 from tests.engine.test_ahead_of_time import compiled, needs_compiler
 from tests.engine.test_integer_tiles import program
@@ -201,7 +201,7 @@ def test_weights_that_no_tile_takes_are_computed_when_loaded():
     "unit", [vector_unit.VectorUnit(4, 16), vector_unit.VectorUnit(16, 32)], ids=lambda u: f"{u.lanes} lanes"
 )
 def test_other_vector_units(unit, monkeypatch):
-    monkeypatch.setattr(contractions, "of_host", lambda: unit)
+    assume_vectors(monkeypatch, unit)
     weights = FORMS["4 bits, own zeros"][0]
     made = weights.program()
     code = engine_of(made)

@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from onnx2torch_mlir import engine
-from onnx2torch_mlir.engine.compiler import contractions, register_tile, vector_unit
+from onnx2torch_mlir.engine.compiler import register_tile, vector_unit
 from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.compiler.tile_size import TileSize
 from onnx2torch_mlir.engine.options import Options
 from tests.engine import programs
-from tests.engine.made_here import engine_of, entry_of
+from tests.engine.made_here import assume_vectors, engine_of, entry_of
 from tests.engine.programs import M, N, lowered
 
 F = torch.float32
@@ -157,7 +157,7 @@ _ASKING = vector_unit.VectorUnit(8, 16, fetches_ahead=True, loses_rows=True, pan
 )
 def test_other_vector_units(unit, monkeypatch):
     """LLVM splits or widens vectors that this machine does not have, so that their tiles can be tried anywhere."""
-    monkeypatch.setattr(contractions, "of_host", lambda: unit)
+    assume_vectors(monkeypatch, unit)
     shapes = (N, 40), (40, 70), (N, 70)
     w = numbers(40, 70)
     program = lowered(contraction(MATRIX, shapes, sizes=[(0, 0)]), [(F, shapes[0])], [(F, shapes[2])], [(w, F, w.shape)])

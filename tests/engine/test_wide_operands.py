@@ -11,6 +11,7 @@ from onnx2torch_mlir.engine.compiler.task import build
 from onnx2torch_mlir.engine.layout import CODES_HEADER, FLOAT_CODES, Packing
 from onnx2torch_mlir.engine.options import Options
 from onnx2torch_mlir.engine.packed_weights import prepared
+from tests.engine.made_here import assume_vectors
 from tests.engine.programs import MLIR, NUMPY, N, lowered, tensor
 from tests.engine.test_ahead_of_time import compiled, needs_compiler
 
@@ -155,8 +156,8 @@ def test_both_sides_are_inputs(name, rows, monkeypatch):
 
 def test_without_an_instruction_for_halves_weights_are_floats(monkeypatch):
     unit = vector_unit.VectorUnit(4, 16)
-    for where in (contractions, vector_unit):
-        monkeypatch.setattr(where, "of_host", lambda: unit)
+    assume_vectors(monkeypatch, unit)
+    monkeypatch.setattr(vector_unit, "of_host", lambda: unit)
     dtype = torch.float16
     weight = numbers(dtype, 12, 33)
     body = product(dtype, (N, 12), (12, 33), (N, 33))

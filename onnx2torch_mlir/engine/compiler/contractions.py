@@ -8,7 +8,6 @@ operands it moves. What does not fit stays a loop nest. Weights are packed once,
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
@@ -17,14 +16,10 @@ from onnx2torch_mlir.engine.compiler import (
     attention,
     attention_code,
     call_memory,
-    column_packing,
     column_parts,
-    columns_in_place,
-    contraction_driver,
     contraction_tails,
     dot_products,
     double_products,
-    few_columns,
     following,
     plain_tails,
     tail_calls,
@@ -35,48 +30,19 @@ from onnx2torch_mlir.engine.compiler import (
 )
 from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.column_parts import Parts
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, FEW_ROWS, HALF_OF_COLUMNS, Kind
+from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, FEW_ROWS, HALF_OF_COLUMNS
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
-from onnx2torch_mlir.engine.compiler.contraction_rows import RowsKind
-from onnx2torch_mlir.engine.compiler.dot_products import DotKind
-from onnx2torch_mlir.engine.compiler.double_products import DoubleKind
-from onnx2torch_mlir.engine.compiler.needed_tiles import NeededTiles
+from onnx2torch_mlir.engine.compiler.contraction_plan import Needed, Plan, doubles_of, plan_of
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
 from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.repeated_code import RepeatedCode
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import functions, named, symbol, writers_of
+from onnx2torch_mlir.engine.compiler.walks import functions, named, symbol
 from onnx2torch_mlir.engine.compiler.weight_packing import packing_of
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
-from onnx2torch_mlir.engine.layout import INTEGERS, Packing
+from onnx2torch_mlir.engine.layout import Packing
 
 _BYTES = 4
-_FEWEST_ROWS = 2
-"""Fewer are left to loops in any case."""
-
-
-@dataclass
-class _Program:
-    """What a module's contractions need beside the module: its weights, and the functions they call."""
-
-    weights: Weights
-    tails: Outlined
-    nests: list[ir.Operation]
-    """What has not been looked at yet."""
-    with_winograd: bool
-    kinds: set[Kind] = field(default_factory=set)
-    of_rows: set[RowsKind] = field(default_factory=set)
-    dots: set[DotKind] = field(default_factory=set)
-    doubles: set[DoubleKind] = field(default_factory=set)
-    codes: set[str] = field(default_factory=set)
-    """What the columns are that are read as codes."""
-    packed_before: set[tuple[int, int]] = field(default_factory=set)
-    """Numbers of segments and of dims of batches, of columns that are packed before a loop over rows."""
-    has_winograd: bool = False
-    """Whether some convolution goes by Winograd's algorithm."""
-    has_parts: bool = False
-    """Whether something follows parts of columns."""
-    tiles: NeededTiles = field(default_factory=lambda: NeededTiles(of_host()))
 
 
 def replace(
@@ -94,114 +60,86 @@ def replace(
     that stand for whole attentions.
     """
     (main,) = (f for f in functions(module) if symbol(f) == "main")
-    program = _Program(weights, tails, [], with_winograd)
-    loops = _replace_attention(main, program) if with_attention else []
-    program.nests = named(main, "linalg.generic")
-    while program.nests:
-        nest = program.nests.pop(0)
-        found = match(nest)
-        if found is not None:
-            _call(found, program)
+    needed = Needed()
+    nests = named(main, "linalg.generic")
+    matched = [match(nest) for nest in nests]
+    attentions = _attentions(matched, weights) if with_attention else []
+    # Where only the run tells how many rows there are, loops stay beside for few of them.
+    replaced = {member for one in attentions if one.scores.known_rows is not None for member in one.members}
+    for one in attentions:
+        for contraction in (one.scores, one.products):
+            needed.tiles.add_rows(contraction, attention_code.rows_of_blocks(contraction.known_rows, of_host().rows))
+        needed.of_rows |= attention_code.kinds_of(one)
+        needed.packed_before |= attention_code.packed_of(one)
+    plans, doubles = list[Plan](), list[Contraction]()
+    for nest, found in zip(nests, matched, strict=True):
+        if nest in replaced:
             continue
-        found = double_products.match_doubles(nest)
-        if found is not None:
-            _call_doubles(found, program)
-    _append(module, program, written)
+        plan = None if found is None else plan_of(found, weights, with_winograd=with_winograd)
+        double = doubles_of(nest) if found is None else None
+        if plan is not None:
+            needed.add(plan, weights)
+            plans.append(plan)
+        if double is not None:
+            needed.doubles.add(double[1])
+            doubles.append(double[0])
+    texts = list(needed.texts())
+    if texts:
+        written.add(module, threads.SIGNATURES + call_memory.SIGNATURES, *texts)
+    repeated = RepeatedCode("attention")
+    loops = [attention_code.write(one, of_host(), weights.context, repeated) for one in attentions]
+    have_parts = [_call(plan, weights, tails) for plan in plans]
+    for doubled in doubles:
+        _call_doubles(doubled, weights)
+    if any(have_parts):
+        written.add(module, column_parts.FUNCTION)
     return loops
 
 
-def _replace_attention(main: ir.Operation, program: _Program) -> list[ir.Operation]:
-    """A loop for each attention of @main; all are found before one is written, for they may lie across each other."""
-    loops: list[ir.Operation] = []
+def _attentions(matched: list[Contraction | None], weights: Weights) -> list[attention.Found]:
+    """The attentions of @main, all of them before one is written, for they may lie across each other."""
     every: list[attention.Found] = []
     taken: set[ir.Operation] = set()
     order = attention.Order()
     unit = of_host()
-    for scores in map(match, named(main, "linalg.generic")):
+    for scores in matched:
         found = None
         if scores is not None:
-            found = attention.find(scores, lambda each: packing_of(each, program.weights, unit) is None, order)
+            found = attention.find(scores, lambda each: packing_of(each, weights, unit) is None, order)
         if found is not None and not taken & set(found.members):
             taken |= set(found.members)
             every.append(found)
-    repeated = RepeatedCode("attention")
-    for one in every:
-        for contraction in (one.scores, one.products):
-            program.tiles.add_rows(contraction, attention_code.rows_of_blocks(contraction.known_rows, of_host().rows))
-        program.of_rows |= attention_code.kinds_of(one)
-        program.packed_before |= attention_code.packed_of(one)
-        loops.append(attention_code.write(one, of_host(), program.weights.context, repeated))
-    return loops
+    return every
 
 
-def _append(module: ir.Module, program: _Program, written: WrittenCode) -> None:
-    """The functions that are called."""
-    if not (program.kinds or program.of_rows or program.has_winograd or program.dots or program.doubles):
-        return
-    unit = of_host()
-    packed = {kind.unpacked for kind in program.kinds if not kind.packed} | {count for count, _ in program.packed_before}
-    texts = [column_packing.functions_for(unit, count) for count in sorted(packed)]
-    texts += [column_packing.functions_for_batches(*key) for key in sorted(program.packed_before)]
-    needed = (program.kinds, program.of_rows, program.tiles.sizes, program.codes)
-    texts += contraction_driver.functions_for(
-        unit, *needed, dots=program.dots, doubles=program.doubles, with_winograd=program.has_winograd
-    )
-    texts += [column_parts.FUNCTION] if program.has_parts else []
-    written.add(module, threads.SIGNATURES + call_memory.SIGNATURES, *texts)
-
-
-def _call(found: Contraction, program: _Program) -> None:
-    generic = found.generic
-    packing = packing_of(found, program.weights, of_host())
-    fill = fill_before(generic)
-    if packing is None and fill is not None:
-        turned = dot_products.by_rows(found)
-        column = packing_of(turned, program.weights, of_host())
-        if dot_products.kind_of(of_host(), turned, column) is not None:
-            found, packing = turned, column
-    rows = found.known_rows
-    if packing is None and rows is not None and rows < _least_rows(found):
-        return
-    many = packing is not None or rows is not None
+def _call(plan: Plan, weights: Weights, tails: Outlined) -> bool:
+    """Write the call that a plan is; whether there are nests that follow parts of its columns."""
+    found, packing = plan.found, plan.packing
+    generic, fill = found.generic, fill_before(found.generic) if plan.zeroed else None
+    many = packing is not None or found.known_rows is not None
     tail = contraction_tails.find(found, fill) if many else None
     parts = None
     if tail is not None:
         contraction_tails.prepare(tail, generic)
-    elif packing is not None and not _has_other_driver(found, program, packing, zeroed=fill is not None):
+    elif packing is not None and plan.goes_by_blocks_of_floats:
         parts = column_parts.find(found, packing.width)
-    if parts is not None and packing is not None:
-        packing = dataclasses.replace(packing, parts=parts.count)
+    if parts is not None:
         following.move_before(generic, parts.nests)
     with ir.InsertionPoint(generic), generic.location, _place(found, fill, many=many):
-        _emit(found, program, packing, tail, parts, zeroed=fill is not None)
+        _emit(plan, weights, tails, tail, parts)
     generic.erase()
     if tail is not None:
-        program.nests = [nest for nest in program.nests if nest != tail.nest]
         contraction_tails.leave_out(tail)
     for follower in parts.nests if parts is not None else []:
-        program.nests = [nest for nest in program.nests if nest != follower]
         follower.erase()
+    return parts is not None
 
 
-def _has_other_driver(found: Contraction, program: _Program, packing: Packing, *, zeroed: bool) -> bool:
-    """Whether the contraction goes another way than by blocks of rows and panels of floats (`_emit`)."""
-    if not zeroed or packing.codes:
-        return packing.codes
-    by_winograd = program.with_winograd and winograd.match(found, packing) is not None
-    return by_winograd or dot_products.kind_of(of_host(), found, packing) is not None
-
-
-def _least_rows(found: Contraction) -> int:
-    """How many rows pay where the right operand is no weight: fewer where nothing has to be packed for them."""
-    return _FEWEST_ROWS if columns_in_place.are_near(of_host(), found) else FEW_ROWS
-
-
-def _call_doubles(found: Contraction, program: _Program) -> None:
+def _call_doubles(found: Contraction, weights: Weights) -> None:
     """The same for a contraction of float64."""
     fill = fill_before(found.generic)
     with ir.InsertionPoint(found.generic), found.generic.location, _place(found, fill, many=found.known_rows is not None):
-        program.doubles.add(double_products.kind_of(found))
-        double_products.call(found, program.weights.context, zeroed=fill is not None)
+        double_products.call(found, weights.context, zeroed=fill is not None)
     found.generic.erase()
 
 
@@ -220,27 +158,18 @@ def _place(found: Contraction, fill: ir.Operation | None, *, many: bool) -> ir.I
     return where(are_many, found.generic, fill)
 
 
-def _emit(
-    found: Contraction,
-    program: _Program,
-    packing: Packing | None,
-    tail: contraction_tails.Found | None,
-    parts: Parts | None,
-    *,
-    zeroed: bool,
-) -> None:
+def _emit(plan: Plan, weights: Weights, tails: Outlined, tail: contraction_tails.Found | None, parts: Parts | None) -> None:
     """The call of the driver at the insertion point."""
-    dots = dot_products.kind_of(of_host(), found, packing) if zeroed else None
-    if dots is not None and packing is not None:
-        program.dots.add(dots)
-        weights = program.weights.packed(dot_products.packing_of(packing))
-        with tail_calls.handed_on(tail, program.tails, [dots.columns]) as told:
-            dot_products.call(found, dots, _pointers(found, program, weights, tail), told)
+    found, packing, kind = plan.found, plan.packing, plan.kind
+    if plan.dots is not None and packing is not None:
+        columns = weights.packed(packing)
+        with tail_calls.handed_on(tail, tails, [plan.dots.columns]) as told:
+            dot_products.call(found, plan.dots, _pointers(found, weights, columns, tail), told)
         return
-    image = winograd.match(found, packing) if program.with_winograd and zeroed else None
-    if image is not None and packing is not None:
-        _emit_winograd(found, image, program, packing, tail)
+    if plan.image is not None and packing is not None:
+        _emit_winograd(found, plan.image, weights, packing, tails, tail)
         return
+    assert kind is not None
     sizes, few = Sizes(found), 0
     if packing is None:
         right = address(found.value(found.right))
@@ -248,41 +177,30 @@ def _emit(
         columns.append(sizes.step(found.right, found.column) if found.column is not None else sizes.number(_BYTES))
         batch_steps = [sizes.step(found.right, dim) for dim in found.batches]
     else:
-        packing = few_columns.apart(of_host(), found, packing)
         few = packing.few
-        right = program.weights.packed(packing)
+        right = weights.packed(packing if parts is None else dataclasses.replace(packing, parts=parts.count))
         columns = [sizes.number(packing.columns[0])]
         batch_steps = [sizes.number(step) for step in packing.batch_steps]
-    groups = found.merged()
-    unpacked = 0 if packing is not None else len(found.segments)
-    codes = packing is not None and packing.codes
-    narrow = _narrow(found, program.weights.codes[packing.weight]) if codes and packing is not None else ""
-    kind = Kind(len(found.batches), len(found.rows), len(groups), unpacked, codes, narrow)
-    program.kinds.add(kind)
-    if packing is not None and codes:
-        program.codes.add(program.weights.codes[packing.weight])
-    program.tiles.add_blocks(found, is_packed=packing is not None, codes=codes, few=few)
     words: list[ir.Value] = []
     for dim, step in zip(found.batches, batch_steps, strict=True):
         words += [sizes.count(dim), sizes.step(found.left, dim), step, sizes.step(2, dim)]
     for dim in found.rows:
         words += [sizes.count(dim), sizes.step(found.left, dim), sizes.step(2, dim)]
     words += columns
-    for group in groups:
+    for group in found.merged():
         words += [sizes.count_of(group), sizes.step(found.left, group[-1])]
-    for dim in found.segments[:unpacked]:
+    for dim in found.segments[: kind.unpacked]:
         words += [sizes.count(dim), sizes.step(found.right, dim)]
-    add = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not zeroed)).result
+    add = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(not plan.zeroed)).result
     back = walking_back.says(found.generic)
-    program.has_parts = program.has_parts or parts is not None
-    plain = plain_tails.plain(tail, len(found.batches)) if tail is not None and not codes and not few else None
+    plain = plain_tails.plain(tail, len(found.batches)) if tail is not None and not kind.codes and not few else None
     if parts is not None:
-        handed_on = column_parts.handed_on(parts, program.tails)
+        handed_on = column_parts.handed_on(parts, tails)
     elif plain is not None:
         handed_on = plain_tails.handed_on(plain)
     else:
-        handed_on = tail_calls.handed_on(tail, program.tails, _widths(found, codes=codes))
-    pointers = _pointers(found, program, right, tail)
+        handed_on = tail_calls.handed_on(tail, tails, _widths(found, codes=kind.codes))
+    pointers = _pointers(found, weights, right, tail)
     if plain is not None:
         pointers[-1] = address(plain.out)
     given = [*pointers, add, back, sizes.number(1 if parts is None else parts.count), sizes.number(few), *words]
@@ -290,35 +208,24 @@ def _emit(
         func.CallOp([], ir.FlatSymbolRefAttr.get(kind.name), [*given, *told])
 
 
-def _narrow(found: Contraction, codes: str) -> str:
-    """What the rows may turn out to be, which then are multiplied by the codes as such (`Kind.narrow`): bytes where something
-    has rounded them, bfloat16 where the weight is."""
-    if found.batches:
-        return ""
-    if codes == "bf16":
-        return "pairs" if of_host().multiplies_brain_floats else ""
-    if codes != INTEGERS or not of_host().largest_byte:
-        return ""
-    writers, _ = writers_of(found.value(found.left))
-    return "bytes" if any(named(writer, "math.roundeven") for writer in writers) else ""
-
-
-def _pointers(found: Contraction, program: _Program, right: ir.Value, tail: contraction_tails.Found | None) -> list[ir.Value]:
+def _pointers(found: Contraction, weights: Weights, right: ir.Value, tail: contraction_tails.Found | None) -> list[ir.Value]:
     """The context, both operands and the result, of which there is none before a tail."""
     left = address(found.value(found.left))
-    return [program.weights.context, left, right, left if tail is not None else address(found.value(2))]
+    return [weights.context, left, right, left if tail is not None else address(found.value(2))]
 
 
 def _emit_winograd(
-    found: Contraction, image: winograd.Image, program: _Program, packing: Packing, tail: contraction_tails.Found | None
+    found: Contraction,
+    image: winograd.Image,
+    weights: Weights,
+    packing: Packing,
+    tails: Outlined,
+    tail: contraction_tails.Found | None,
 ) -> None:
     """The call of what does a convolution by Winograd's algorithm at the insertion point."""
-    packing = few_columns.apart(of_host(), found, winograd.packing_of(packing))
-    weights = program.weights.packed(packing)
-    program.has_winograd = True
-    program.tiles.add(*winograd.products_of(found, image), packing.few)
-    with tail_calls.handed_on(tail, program.tails, [BLOCK_COLUMNS]) as told:
-        sizes, pointers = Sizes(found), _pointers(found, program, weights, tail)
+    packed = weights.packed(packing)
+    with tail_calls.handed_on(tail, tails, [BLOCK_COLUMNS]) as told:
+        sizes, pointers = Sizes(found), _pointers(found, weights, packed, tail)
         winograd.call(winograd_forms.FLOATS, sizes, image, pointers, [sizes.number(packing.few), *told])
 
 

@@ -6,7 +6,6 @@ import ctypes
 import functools
 import tempfile
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +23,10 @@ def generate(module: ir.Module, entry: str, written: WrittenCode, seen: Collecti
     ``seen`` are so from outside. The module is taken apart on the way."""
     parts = code_parts.split(module, code_parts.number_of_parts(), written.names)
     names = [entry, *(part.offered[0] for part in parts[1:])]
-    with ThreadPoolExecutor(len(parts)) as pool:
-        codes = list(pool.map(compiled, parts, [written.level] * len(parts), names)) + written.objects()
+    jobs = [functools.partial(compiled, part, written.level, name) for part, name in zip(parts, names, strict=True)]
+    own = [written.later(job) for job in jobs]
+    others = written.objects()
+    codes = [code.result() for code in own] + others
     hidden = {name for part in parts for name in part.offered} | (written.names - set(seen))
     return codes[0] if len(codes) == 1 else elf_objects.joined(codes, hidden)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 
 from torch_mlir import ir
@@ -35,12 +35,12 @@ _ARGUMENT = re.compile(r"%\w+: ")
 
 
 class Group:
-    """Functions that are an object together: their names, their declarations, and their machine code, made once by whoever
+    """Functions that are an object together: their texts, names and declarations, and their machine code, made once by whoever
     comes first."""
 
-    def __init__(self, names: frozenset[str], declared: str, make: Callable[[], bytes]) -> None:
+    def __init__(self, texts: frozenset[str], names: frozenset[str], declared: str, make: Callable[[], bytes]) -> None:
         """A group of which nothing is made yet."""
-        self.names, self.declared = names, declared
+        self.texts, self.names, self.declared = texts, names, declared
         self._make, self._begun, self._code = make, threading.Lock(), Future[bytes]()
 
     @property
@@ -80,16 +80,15 @@ class _Ahead(threading.Thread):
             group.make()
 
 
-_known: dict[tuple[str, int, str], Group] = {}
-"""By text, level of optimization and host."""
+_known: dict[tuple[frozenset[str], int, str], Group] = {}
+"""By texts, level of optimization and host."""
 _ahead: list[_Ahead] = []
 
 
 def know(declared: str, groups: Sequence[Sequence[str]], level: int) -> list[Group]:
     """Let texts be groups, none of which is made yet; those that are known already are as they were.
 
-    ``declared``: what they call besides each other's functions. Texts are in a group only if a program that has one of them
-    has all that the others call, and the same of the others' names.
+    ``declared``: what they call besides each other's functions. A program that has all texts of a group has what they call.
     """
     host, level = objects.host(), min(level, MOST_LEVEL)
     every, found = _declarations("\n".join([declared, *("\n".join(texts) for texts in groups)])), list[Group]()
@@ -98,9 +97,8 @@ def know(declared: str, groups: Sequence[Sequence[str]], level: int) -> list[Gro
         names = frozenset(name for name, arguments, _ in _HEAD.findall(text) if "%" in arguments)
         others = "\n".join(line for name, line in every.items() if name not in names and f"@{name}(" in text)
         make = functools.partial(_compiled, others, text, frozenset(every), level)
-        made = Group(names, "\n".join(every[name] for name in sorted(names)), make)
-        found.append(_known.setdefault((texts[0], level, host), made))
-        _known.update(((each, level, host), found[-1]) for each in texts)
+        made = Group(frozenset(texts), names, "\n".join(every[name] for name in sorted(names)), make)
+        found.append(_known.setdefault((made.texts, level, host), made))
     return found
 
 
@@ -125,10 +123,12 @@ def stop() -> None:
         _ahead.pop().stops = True
 
 
-def group_of(text: str, level: int) -> Group | None:
-    """The group that a text is in, if it is in one and LLVM takes it."""
-    found = _known.get((text, min(level, MOST_LEVEL), objects.host()))
-    return None if found is None or found.is_refused else found
+def groups_of(texts: Collection[str], level: int) -> list[Group]:
+    """The groups of which all is among the ``texts``, but for those that LLVM does not take. What costs least to make is small
+    texts together: to begin with an object takes a fiftieth of a second."""
+    given, level, host = frozenset(texts), min(level, MOST_LEVEL), objects.host()
+    every = [group for (_, of_level, of_host), group in _known.items() if (of_level, of_host) == (level, host)]
+    return [group for group in every if group.texts <= given and not group.is_refused]
 
 
 def read(text: str, known: frozenset[str] = frozenset()) -> tuple[ir.Module, dict[str, str]]:

@@ -64,11 +64,12 @@ from onnx2torch_mlir.engine.compiler import (
     turns,
     vector_expansion,
     wide_operands,
+    window_sums,
     windows,
 )
 from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
-from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol
+from onnx2torch_mlir.engine.compiler.walks import append, functions, named, symbol
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.derived import Derived
 from onnx2torch_mlir.engine.layout import ENTRY, STOPPER, WORKER, Packing
@@ -104,7 +105,7 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
     with the diagnostics of the pass that failed.
     """
     objects.assume(options.host)
-    _standard(options.level, objects.host())
+    standard = _standard(options.level, objects.host())
     times = Times()
     diagnostics = passes.Diagnostics()
     with (
@@ -118,6 +119,7 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
             module = ir.Module.parse(program)
             has_brain_floats = brain_floats.are_in(module)
         times.stage("parse")
+        written.expect(_likely(module, standard) if options.enabled("contractions") else [])
         found = _to_loops(module, options, diagnostics, times, written)
         main = next(f for f in functions(module) if symbol(f) == "main")
         signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
@@ -165,12 +167,29 @@ def prepare() -> None:
     (written_code.py); then what most call (standard_code.py)."""
     options = Options(inputs=1)
     build(_LITTLE, options)
-    standard_code.begin(_standard(options.level, objects.host()))
+    standard_code.begin([group for group, _ in _standard(options.level, objects.host())])
 
 
 @functools.cache
-def _standard(level: int, host: str) -> list[standard_code.Group]:
-    return standard_code.know(contraction_standard.DECLARED, contraction_standard.groups(of_host()), level)
+def _standard(level: int, host: str) -> list[tuple[standard_code.Group, bool]]:
+    """The groups of standard code, and whether each is of convolutions."""
+    found = contraction_standard.groups(of_host())
+    known = standard_code.know(contraction_standard.DECLARED, [each.texts for each in found], level)
+    return [(group, each.of_windows) for group, each in zip(known, found, strict=True)]
+
+
+def _likely(module: ir.Module, standard: list[tuple[standard_code.Group, bool]]) -> list[standard_code.Group]:
+    """Those that a module on tensors will probably ask for: what its sums of products are is known much later."""
+    nests = named(module.operation, "linalg.generic")
+    sums = [nest for nest in nests if _is_of_floats(nest) and window_sums.is_sum_of_products(nest)]
+    has_windows = any(window_sums.convolution(nest) is not None for nest in sums)
+    return [group for group, of_windows in standard if sums and of_windows == has_windows]
+
+
+def _is_of_floats(nest: ir.Operation) -> bool:
+    """Whether it gives one tensor of float32."""
+    types = [result.type for result in nest.results]
+    return len(types) == 1 and isinstance(ir.RankedTensorType(types[0]).element_type, ir.F32Type)
 
 
 _LITTLE = b"""

@@ -6,10 +6,14 @@ Where there is no second processor, they become a part of the module.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from torch_mlir import ir
 
@@ -20,6 +24,10 @@ from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol, sym
 _MOST_KEPT = 64
 """Texts whose machine code a process keeps for its next programs."""
 
+_PARTS_FOR_EACH = 2
+"""Of a text, for each processor: a large one ends last, and then both are free for it."""
+
+_T = TypeVar("_T")
 _Key: TypeAlias = tuple[str, int, str, frozenset[str]]
 
 
@@ -47,10 +55,11 @@ class WrittenCode:
         self.level = level
         threads = code_parts.number_of_parts()
         # One processor is left to what prepares the rest.
-        self._workers = max(threads - 1, 1)
-        self._pool = ThreadPoolExecutor(self._workers)
+        self._pool = ThreadPoolExecutor(max(threads - 1, 1))
+        self._waiting: deque[Callable[[], None]] = deque()
         self._fragments: list[_Fragment] = []
         self._standard: list[standard_code.Group] = []
+        self._expected: deque[standard_code.Group] = deque()
         self._is_alone = threads == 1
         standard_code.stop()
 
@@ -58,6 +67,7 @@ class WrittenCode:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._waiting.clear()
         self._pool.shutdown(cancel_futures=True)
 
     @property
@@ -66,38 +76,87 @@ class WrittenCode:
         of_standard = {name for group in self._standard for name in group.names}
         return {name for fragment in self._fragments for name in fragment.names} | of_standard
 
+    def later(self, job: Callable[[], _T], *, first: bool = False) -> Future[_T]:
+        """The result of a job that a thread takes when it has no other, before all that wait if it is to be ``first``."""
+        made = Future[_T]()
+
+        def run() -> None:
+            try:
+                made.set_result(job())
+            except BaseException as error:
+                made.set_exception(error)
+
+        if first:
+            self._waiting.appendleft(run)
+        else:
+            self._waiting.append(run)
+        self._pool.submit(self._take)
+        return made
+
+    def _take(self) -> bool:
+        """Do what waits longest; whether there was anything."""
+        try:
+            job = self._waiting.popleft()
+        except IndexError:
+            return False
+        job()
+        return True
+
+    def _take_all(self) -> None:
+        while self._take():
+            pass
+
     def objects(self) -> list[bytes]:
-        """The machine code, as objects."""
+        """The machine code, as objects; this thread, too, makes what no other has begun with."""
+        self._expected.clear()
+        self._take_all()
+        fragments = [each.objects.result() if isinstance(each.objects, Future) else each.objects for each in self._fragments]
+        # What fragments have come to is there now.
+        self._take_all()
         found = [group.code() for group in self._standard]
-        for fragment in self._fragments:
+        for fragment, made in zip(self._fragments, fragments, strict=True):
+            codes = [code.result() if isinstance(code, Future) else code for code in made]
             if isinstance(fragment.objects, Future):
-                codes = [code.result() for code in fragment.objects.result()]
                 _kept[fragment.key] = replace(fragment, objects=codes)
                 while len(_kept) > _MOST_KEPT:
                     _kept.pop(next(iter(_kept)), None)
-            else:
-                codes = fragment.objects
             found += codes
         return found
+
+    def expect(self, groups: Iterable[standard_code.Group]) -> None:
+        """Make groups that the program is likely to ask for, in their order, until it asks for any, while there is nothing else
+        to make."""
+        if not self._is_alone:
+            self._expected.extend(groups)
+            self.later(self._make_expected)
+
+    def _make_expected(self) -> None:
+        with contextlib.suppress(IndexError):
+            self._expected.popleft().make()
+        if self._expected:
+            # Behind whatever has been asked for by now.
+            self.later(self._make_expected)
 
     def add(self, module: ir.Module, *texts: str) -> None:
         """Let the module have the functions of the ``texts``, but for those that it has: they may declare what they call.
 
-        A text that most programs have is made with those of its group, if they are not made yet (standard_code.py).
+        Texts that most programs have are made with those of their group, if they are not made yet (standard_code.py).
         """
         if self._is_alone:
             append(module, "\n".join(texts))
             return
-        own, declared = list[str](), list[str]()
-        for text in texts:
-            group = standard_code.group_of(text, self.level)
-            if group is None:
-                own.append(text)
-            elif group not in self._standard:
+        there, declared, taken = symbols(module), list[str](), set[str]()
+        for group in standard_code.groups_of(texts, self.level):
+            if group not in self._standard:
+                if not group.names.isdisjoint(there):
+                    continue
+                self._expected.clear()
                 declared.append(group.declared)
                 self._standard.append(group)
                 if not group.is_made:
-                    self._pool.submit(group.make)
+                    self.later(group.make)
+            taken |= group.texts
+        own = [text for text in texts if text not in taken]
         append(module, "\n".join(declared))
         text = "\n".join([*own, *declared])
         known = frozenset(name for name in symbols(module) if name.startswith("o2m_") and name in text)
@@ -108,14 +167,16 @@ class WrittenCode:
             names = frozenset(map(symbol, functions(fragment)))
             made = _Fragment(key, "\n".join(every.values()), names, [])
             if names:
-                made = replace(made, objects=self._pool.submit(self._parts, fragment, text, frozenset(self.names)))
+                parts = functools.partial(self._parts, fragment, text, frozenset(self.names))
+                # What it comes to are several jobs, of which others may take some.
+                made = replace(made, objects=self.later(parts, first=True))
         append(module, made.declared)
         self._fragments.append(made)
 
     def _parts(self, fragment: ir.Module, text: str, elsewhere: frozenset[str]) -> list[Future[bytes]]:
-        """The objects of a fragment that was made of the text, one for each worker; it calls functions that are ``elsewhere``.
+        """The objects of a fragment that was made of the text; it calls functions that are ``elsewhere``.
 
         What Python does here keeps it from preparing the rest.
         """
-        parts = standard_code.parts_of(fragment, text, self._workers, elsewhere)
-        return [self._pool.submit(standard_code.compiled, part, self.level) for part in parts]
+        parts = standard_code.parts_of(fragment, text, _PARTS_FOR_EACH * code_parts.number_of_parts(), elsewhere)
+        return [self.later(functools.partial(standard_code.compiled, part, self.level)) for part in parts]
