@@ -13,7 +13,6 @@ from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 _BYTES = 4
 _STAYS = 160 << 10
 """Bytes of packed columns that stay in the second-level cache beside the rows that meet them."""
-
 _FEW_SEGMENTS, _MANY_STEPS = 2, 256
 """Tiles of so many segments serve more, one after the other, where they have so many steps: what a tile has to do before and
 after these is a hundredth, and most programs have tiles of two."""

@@ -69,6 +69,7 @@ _ERFC = (
 _ERFC_ERROR = -1.4343603e-07
 """Of the first of these as f32, twice the relative error; a little more makes the whole better."""
 
+
 def _less_ln2(x: Scalar, n: Scalar) -> Scalar:
     """x less n times ln 2, for a whole n: in two steps, of which the first loses nothing even where products are rounded."""
     return fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
