@@ -6,14 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from torch_mlir import ir
-
 from onnx2torch_mlir.engine.compiler import (
     column_packing,
     columns_in_place,
     contraction_driver,
     dot_products,
-    double_products,
     few_columns,
     winograd,
 )
@@ -47,11 +44,6 @@ class Plan:
     dots: DotKind | None = None
     image: winograd.Image | None = None
     kind: Kind | None = None
-
-    @property
-    def goes_by_blocks_of_floats(self) -> bool:
-        """Whether it goes by blocks of rows and panels of floats that are a weight's."""
-        return self.kind is not None and self.packing is not None and not self.packing.codes
 
 
 @dataclass
@@ -125,12 +117,6 @@ def plan_of(found: Contraction, weights: Weights, *, with_winograd: bool) -> Pla
     unpacked = 0 if packing is not None else len(found.segments)
     kind = Kind(len(found.batches), len(found.rows), len(found.merged()), unpacked, codes, narrow)
     return Plan(found, packing, zeroed, kind=kind)
-
-
-def doubles_of(generic: ir.Operation) -> tuple[Contraction, DoubleKind] | None:
-    """The contraction of float64 that a nest is, and its kind."""
-    found = double_products.match_doubles(generic)
-    return None if found is None else (found, double_products.kind_of(found))
 
 
 def _least_rows(found: Contraction) -> int:

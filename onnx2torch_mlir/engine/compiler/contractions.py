@@ -32,7 +32,7 @@ from onnx2torch_mlir.engine.compiler.arguments import Weights
 from onnx2torch_mlir.engine.compiler.column_parts import Parts
 from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_COLUMNS, FEW_ROWS, HALF_OF_COLUMNS
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, match
-from onnx2torch_mlir.engine.compiler.contraction_plan import Needed, Plan, doubles_of, plan_of
+from onnx2torch_mlir.engine.compiler.contraction_plan import Needed, Plan, plan_of
 from onnx2torch_mlir.engine.compiler.nest_sizes import Sizes, address, fill_before, where
 from onnx2torch_mlir.engine.compiler.outlined import Outlined
 from onnx2torch_mlir.engine.compiler.repeated_code import RepeatedCode
@@ -76,21 +76,21 @@ def replace(
         if nest in replaced:
             continue
         plan = None if found is None else plan_of(found, weights, with_winograd=with_winograd)
-        double = doubles_of(nest) if found is None else None
+        doubled = double_products.match_doubles(nest) if found is None else None
         if plan is not None:
             needed.add(plan, weights)
             plans.append(plan)
-        if double is not None:
-            needed.doubles.add(double[1])
-            doubles.append(double[0])
+        if doubled is not None:
+            needed.doubles.add(double_products.kind_of(doubled))
+            doubles.append(doubled)
     texts = list(needed.texts())
     if texts:
         written.add(module, threads.SIGNATURES + call_memory.SIGNATURES, *texts)
     repeated = RepeatedCode("attention")
     loops = [attention_code.write(one, of_host(), weights.context, repeated) for one in attentions]
     have_parts = [_call(plan, weights, tails) for plan in plans]
-    for doubled in doubles:
-        _call_doubles(doubled, weights)
+    for found_doubles in doubles:
+        _call_doubles(found_doubles, weights)
     if any(have_parts):
         written.add(module, column_parts.FUNCTION)
     return loops
@@ -121,7 +121,7 @@ def _call(plan: Plan, weights: Weights, tails: Outlined) -> bool:
     parts = None
     if tail is not None:
         contraction_tails.prepare(tail, generic)
-    elif packing is not None and plan.goes_by_blocks_of_floats:
+    elif packing is not None and plan.kind is not None and not packing.codes:
         parts = column_parts.find(found, packing.width)
     if parts is not None:
         following.move_before(generic, parts.nests)
