@@ -6,10 +6,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from onnx2torch_mlir.processors import processors
 
 _M_ARENA_MAX = -8
 """Of mallopt(3)."""
@@ -47,7 +48,7 @@ def share_heaps() -> None:
     no other: a compilation takes 3 to 7 MB less so, and hardly longer. Elsewhere nothing.
     """
     if sys.platform == "linux":
-        _of_glibc("mallopt")(_M_ARENA_MAX, len(os.sched_getaffinity(0)))
+        _of_glibc("mallopt")(_M_ARENA_MAX, processors())
 
 
 @functools.cache

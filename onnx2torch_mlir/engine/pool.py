@@ -12,6 +12,7 @@ import threading
 
 from onnx2torch_mlir.diagnostics import refuse
 from onnx2torch_mlir.engine import layout, objects
+from onnx2torch_mlir.processors import processors
 
 _VARIABLE = "ONNX2MLIR_THREADS"
 
@@ -29,11 +30,6 @@ def threads_of(asked: int | None) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise refuse("O2M-U001", f"{_VARIABLE} is {text!r}, it has to be a number of at least 1", case=_VARIABLE)
     return int(text)
-
-
-def processors() -> int:
-    """How many processors this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Pool:

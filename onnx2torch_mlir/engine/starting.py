@@ -4,12 +4,12 @@ MLIR."""
 from __future__ import annotations
 
 from onnx2torch_mlir import isolation
-from onnx2torch_mlir.engine import pool
+from onnx2torch_mlir.processors import processors
 
 TASK = "onnx2torch_mlir.engine.compiler.task:build"
 
 
 def start_compiler() -> None:
     """Let the compiler's process load what it needs beside what is done before `compile`, where there is a processor for it."""
-    if pool.processors() > 1:
+    if processors() > 1:
         isolation.start(TASK)

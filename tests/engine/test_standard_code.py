@@ -85,7 +85,7 @@ def test_whatever_is_made_before_the_code_is_the_same(seed, asked):
     standard_code._known.clear()
     for group in random.Random(seed).sample(known(), 8):
         group.make()
-        assert group.code()
+        assert group.result()
     for name, program in programs.items():
         code = entry_of(program)["object"]
         assert not [symbol for symbol in objects.undefined_symbols(code) if symbol.startswith("o2m_")], name

@@ -7,7 +7,6 @@ part; the objects that are made of them become one (elf_objects.py).
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from torch_mlir.dialects import llvm
 
 from onnx2torch_mlir.engine.compiler import contexts
 from onnx2torch_mlir.engine.compiler.walks import declare, nested, pointer, symbol
+from onnx2torch_mlir.processors import processors
 
 _MOVES = "o2m_"
 """How the functions begin that LLVM inlines nowhere (lower_to_llvm.py)."""
@@ -42,7 +42,7 @@ class Part:
 
 def number_of_parts() -> int:
     """How many parts this process can work on at a time; one where objects are not ELF's."""
-    return min(_MOST, len(os.sched_getaffinity(0))) if sys.platform == "linux" else 1
+    return min(_MOST, processors()) if sys.platform == "linux" else 1
 
 
 def split(module: ir.Module, most: int, elsewhere: Collection[str] = (), *, exported: bool = False) -> list[Part]:

@@ -10,7 +10,6 @@ import functools
 import re
 import threading
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future
 
 from torch_mlir import ir
 
@@ -24,6 +23,7 @@ from onnx2torch_mlir.engine.compiler import (
     passes,
     truth_values,
 )
+from onnx2torch_mlir.engine.compiler.once import Once
 from onnx2torch_mlir.engine.compiler.walks import declare, symbol
 
 MOST_LEVEL = 2
@@ -34,36 +34,13 @@ _HEAD = re.compile(r"func\.func private @(\w+)\(([^)]*)\)( -> \S+)?")
 _ARGUMENT = re.compile(r"%\w+: ")
 
 
-class Group:
-    """Functions that are an object together: their texts, names and declarations, and their machine code, made once by whoever
-    comes first."""
+class Group(Once[bytes]):
+    """The object that functions are together, and their texts, names and declarations."""
 
     def __init__(self, texts: frozenset[str], names: frozenset[str], declared: str, make: Callable[[], bytes]) -> None:
         """A group of which nothing is made yet."""
+        super().__init__(make)
         self.texts, self.names, self.declared = texts, names, declared
-        self._make, self._begun, self._code = make, threading.Lock(), Future[bytes]()
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether LLVM did not take it."""
-        return self._code.done() and self._code.exception() is not None
-
-    @property
-    def is_made(self) -> bool:
-        """Whether the code is there, or never will be."""
-        return self._code.done()
-
-    def make(self) -> None:
-        """Make the code, unless somebody does."""
-        if self._begun.acquire(blocking=False):
-            try:
-                self._code.set_result(self._make())
-            except BaseException as error:
-                self._code.set_exception(error)
-
-    def code(self) -> bytes:
-        """The object, when it is there: somebody has to `make` it."""
-        return self._code.result()
 
 
 class _Ahead(threading.Thread):

@@ -10,15 +10,16 @@ import contextlib
 import functools
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from torch_mlir import ir
 
 from onnx2torch_mlir.engine import objects
 from onnx2torch_mlir.engine.compiler import code_parts, standard_code
+from onnx2torch_mlir.engine.compiler.once import Once
 from onnx2torch_mlir.engine.compiler.walks import append, functions, symbol, symbols
 
 _MOST_KEPT = 64
@@ -41,7 +42,7 @@ class _Fragment:
     key: _Key
     declared: str
     names: frozenset[str]
-    objects: list[bytes] | Future[list[Future[bytes]]]
+    objects: list[bytes] | Once[list[Once[bytes]]]
 
 
 _kept: dict[_Key, _Fragment] = {}
@@ -56,7 +57,7 @@ class WrittenCode:
         threads = code_parts.number_of_parts()
         # One processor is left to what prepares the rest.
         self._pool = ThreadPoolExecutor(max(threads - 1, 1))
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[Once[Any]] = deque()
         self._fragments: list[_Fragment] = []
         self._standard: list[standard_code.Group] = []
         self._expected: deque[standard_code.Group] = deque()
@@ -76,22 +77,17 @@ class WrittenCode:
         of_standard = {name for group in self._standard for name in group.names}
         return {name for fragment in self._fragments for name in fragment.names} | of_standard
 
-    def later(self, job: Callable[[], _T], *, first: bool = False) -> Future[_T]:
-        """The result of a job that a thread takes when it has no other, before all that wait if it is to be ``first``."""
-        made = Future[_T]()
+    def later(self, job: Callable[[], _T], *, first: bool = False) -> Once[_T]:
+        """A job that a thread takes when it has no other, before all that wait if it is to be ``first``."""
+        return self._wait(Once(job), first=first)
 
-        def run() -> None:
-            try:
-                made.set_result(job())
-            except BaseException as error:
-                made.set_exception(error)
-
+    def _wait(self, job: Once[_T], *, first: bool = False) -> Once[_T]:
         if first:
-            self._waiting.appendleft(run)
+            self._waiting.appendleft(job)
         else:
-            self._waiting.append(run)
+            self._waiting.append(job)
         self._pool.submit(self._take)
-        return made
+        return job
 
     def _take(self) -> bool:
         """Do what waits longest; whether there was anything."""
@@ -99,7 +95,7 @@ class WrittenCode:
             job = self._waiting.popleft()
         except IndexError:
             return False
-        job()
+        job.make()
         return True
 
     def _take_all(self) -> None:
@@ -110,13 +106,13 @@ class WrittenCode:
         """The machine code, as objects; this thread, too, makes what no other has begun with."""
         self._expected.clear()
         self._take_all()
-        fragments = [each.objects.result() if isinstance(each.objects, Future) else each.objects for each in self._fragments]
+        fragments = [each.objects.result() if isinstance(each.objects, Once) else each.objects for each in self._fragments]
         # What fragments have come to is there now.
         self._take_all()
-        found = [group.code() for group in self._standard]
+        found = [group.result() for group in self._standard]
         for fragment, made in zip(self._fragments, fragments, strict=True):
-            codes = [code.result() if isinstance(code, Future) else code for code in made]
-            if isinstance(fragment.objects, Future):
+            codes = [code.result() if isinstance(code, Once) else code for code in made]
+            if isinstance(fragment.objects, Once):
                 _kept[fragment.key] = replace(fragment, objects=codes)
                 while len(_kept) > _MOST_KEPT:
                     _kept.pop(next(iter(_kept)), None)
@@ -154,7 +150,7 @@ class WrittenCode:
                 declared.append(group.declared)
                 self._standard.append(group)
                 if not group.is_made:
-                    self.later(group.make)
+                    self._wait(group)
             taken |= group.texts
         own = [text for text in texts if text not in taken]
         append(module, "\n".join(declared))
@@ -173,7 +169,7 @@ class WrittenCode:
         append(module, made.declared)
         self._fragments.append(made)
 
-    def _parts(self, fragment: ir.Module, text: str, elsewhere: frozenset[str]) -> list[Future[bytes]]:
+    def _parts(self, fragment: ir.Module, text: str, elsewhere: frozenset[str]) -> list[Once[bytes]]:
         """The objects of a fragment that was made of the text; it calls functions that are ``elsewhere``.
 
         What Python does here keeps it from preparing the rest.
