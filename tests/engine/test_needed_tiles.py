@@ -170,7 +170,7 @@ def test_first_rows_may_have_a_tile_of_their_own(monkeypatch):
     can_pack = columns_in_place.first_tile_packs(of_host())
     packs, asks, neither, either = (can_pack, False), (False, True), (False, False), (can_pack, True)
     assert first == [packs, asks, neither, neither, either, either, neither, neither]
-    near = columns_in_place.near_ones_lie(of_host())
+    near = of_host().leaves_columns
     assert [any(size.apart for size in found) for found in sizes] == [False, True, near, True, True, True, False, False]
     # Where all columns lie, there is no tile for packed ones.
     compiled(product(few, 300, 4 * of_host().columns, constant=False), 1)

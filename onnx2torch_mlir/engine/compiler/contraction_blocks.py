@@ -300,7 +300,7 @@ class Blocks:
                 "%rest_from = arith.constant 0 : i64",
                 "%to_pack = arith.maxsi %panels, %rest_from : i64",
             ]
-        costs = "%few_or_near" if columns_in_place.near_ones_lie(self.unit) else "%few_rows"
+        costs = "%few_or_near" if self.unit.leaves_columns else "%few_rows"
         return [
             *_are_dense("%is_dense", "%bytes_dense"),
             f"%most_in_place = arith.constant {columns_in_place.most_rows(self.unit)} : i64",

@@ -80,16 +80,24 @@ class VectorUnit:
         where they lie apart, then is about as good as to read those of several tiles."""
         return self.columns * _BYTES > LINE_BYTES
 
+    @property
+    def leaves_columns(self) -> bool:
+        """Whether more rows than a tile has read dense columns where they lie (columns_in_place.py), which are not packed then:
+        what is read in order comes in time by itself, though only some of it lies side by side."""
+        return self.fetches_ahead and self.has_wide_panels
+
     def parts_of_sum(self, rows: int) -> int:
         """Into how many parts, whose columns are read by turns, the sums of so few ``rows`` fall.
 
-        What a processor reads ahead ends with each page: of several places it has more under way (4096 by 4096 columns from
-        memory on Zen 3: a third faster in four parts, a fifth in two). And with narrow vectors a row has few sums under way,
-        which a step cannot begin before the last one's are done (an LSTM: a fifth faster).
+        Where vectors are narrow: what the processor reads ahead ends with each page, and of several places it has more under
+        way (4096 by 4096 columns from memory on Zen 3: a third faster in four parts, a fifth in two). And a row has few sums
+        under way there, which a step cannot begin before the last one's are done (an LSTM: a fifth faster). One place alone
+        is best where a step reads two lines of it (Zen 4: the same columns 8 to 20 % slower in four parts, a Llama's one token
+        20 %, and 4 and 8 % in two).
         """
-        if not self.fetches_ahead and self.has_wide_panels:
+        if self.has_wide_panels:
             return 1
-        return 4 if rows == 1 else 2 if rows <= 3 and not self.has_wide_panels else 1
+        return 4 if rows == 1 else 2 if rows <= 3 else 1
 
     @property
     def rows(self) -> int:
