@@ -36,9 +36,9 @@ from onnx2torch_mlir.engine.layout import (
 _WORTH = 1 << 15
 """Work that is worth another thread, in operations on one element (a fraction of a nanosecond each)."""
 
-_CHUNKS, _MOST_CHUNKS = 4, 16
+_CHUNKS, _MOST_CHUNKS = 4, 64
 """Parts of a job for each thread: enough that a thread which is held up leaves its share to others. More where each is still
-worth `_LONG` threads: at the end others wait for half a part of one."""
+worth `_LONG` threads: at the end others wait for half a part of one (BERT with 64 in place of 16: 1 to 2 % faster)."""
 _LONG = 4
 
 _LOOKS_BEFORE_YIELDING = 20000
