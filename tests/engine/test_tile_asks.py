@@ -41,6 +41,26 @@ def test_the_next_panel_is_not_asked_for_where_nobody_is_to():
     assert _levels(unit, TileSize(1, 6, 2)) == {("asked", "2")}
 
 
+@pytest.mark.parametrize("unaligned", range(0, 64, 4))
+def test_the_second_tile_asks_for_all_lines_of_the_next_panel_where_columns_lie_apart(unaligned):
+    unit, places = VectorUnit(16, 32, fetches_ahead=True), list[set[int]]()
+    for tile in range(3):
+        lines = tile_asks.to_columns_beside(unit) + tile_asks.columns_beside("n", "%at", 32)
+        found = asked(lines, tile_of_panel=tile, at=6400 + unaligned, one=1, none=0)
+        places.append({place // 64 for place in found})
+    own, following = ({(6400 + unaligned + 4 * (first + k)) // 64 for k in range(32)} for first in (0, 32))
+    assert places == [own, following, own]
+
+
+def test_only_tiles_of_columns_that_are_left_where_they_lie_ask_beside_them():
+    """Not the first, which asks for its own, nor where processors fetch nothing ahead or panels are narrow."""
+    ahead, apart = VectorUnit(16, 32, fetches_ahead=True), TileSize(1, 8, 2, apart=True)
+    units = [ahead, VectorUnit(16, 32), VectorUnit(8, 16, fetches_ahead=True)]
+    sizes = [apart, apart._replace(apart=False), apart._replace(apart=False, asks=True), TileSize(1, 1, 2)]
+    assert ["beside" in register_tile.tile(unit, apart) for unit in units] == [True, False, False]
+    assert ["beside" in register_tile.tile(ahead, size) for size in sizes] == [True, False, False, False]
+
+
 def _levels(unit: VectorUnit, size: TileSize) -> set[tuple[str, str]]:
     """Of which of the next panel and of the next rows a tile asks for lines, and how near."""
     asks = r"%(?:u(next)|line(asked))\w+\) <{cache = 1 : i32, hint = (\d) : i32, rw = 0"

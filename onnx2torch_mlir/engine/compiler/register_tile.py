@@ -26,6 +26,7 @@ class Tile:
     def __init__(self, unit: VectorUnit, size: TileSize) -> None:
         self.unit, self.name, self.packs, self.is_first = unit, size.name, size.packs, size.is_first
         self.is_general = size.is_general
+        self.asks_beside = size.apart and unit.leaves_columns
         self.by_step = "%by_step" if size.is_general else "%packed_step"
         self.segments, self.rows, self.halves = size.segments, size.rows, range(size.halves)
         self.vector = f"vector<{unit.lanes}xf32>"
@@ -62,6 +63,7 @@ class Tile:
             "%term = arith.addi %first_term, %terms_before : i64",
             "%tile_of_panel = arith.addi %tiles_before, %tile : i64",
             *tile_asks.part_of_next_panel(self.unit, _UNROLLED),
+            *(tile_asks.to_columns_beside(self.unit) if self.asks_beside else []),
         )
         for row in range(self.rows):
             self._row("a", row)
@@ -266,6 +268,8 @@ class Tile:
         width = len(self.halves) * lanes
         if self.is_first:
             self.emit(*tile_asks.far_columns(name, f"%{name}from" if self.packs else f"%{name}at", width))
+        elif self.asks_beside:
+            self.emit(*tile_asks.columns_beside(name, f"%{name}at", width))
         elif not self.unit.fetches_ahead:
             self.emit(*tile_asks.columns(name, f"%{name}at", self.by_step, width, one_row=self.rows == 1))
         for half in self.halves:
