@@ -126,11 +126,11 @@ def _lent(count: int) -> Any:
 
 def over(
     address: int, dtype: np.dtype[Any], shape: tuple[int, ...], give_back: Callable[[int], None], block: int
-) -> tuple[Array, Any]:
-    """An array over the dense elements at ``address``, at least one, and its memory, which is `Lent`."""
+) -> Array:
+    """An array over the dense elements at ``address``, at least one; its memory, the array's base, is `Lent`."""
     memory = _lent(dtype.itemsize * math.prod(shape)).from_address(address)
     memory.give_back, memory.block = give_back, block
-    return np.ndarray(shape, dtype, memory), memory
+    return np.ndarray(shape, dtype, memory)
 
 
 def _bytes(memory: ctypes.Array[ctypes.c_uint8]) -> Array:

@@ -24,13 +24,17 @@ from onnx2torch_mlir.engine.derived import Derived
 from onnx2torch_mlir.engine.mapped_files import MappedFiles
 from onnx2torch_mlir.engine.packed_weights import absent, prepared
 from onnx2torch_mlir.engine.profiling import EngineProfile
-from onnx2torch_mlir.engine.result_memory import ResultMemory, Unused
+from onnx2torch_mlir.engine.repeated_calls import Forms, Repetition, in_order
+from onnx2torch_mlir.engine.result_memory import ResultMemory
 from onnx2torch_mlir.engine.weights import OnDemand, loaded
 from onnx2torch_mlir.lowering.lowered import Lowered
 
 _MANY = 2 << 20
 """Bytes of weights for which the compiler's process makes room: idle, it takes a hundred times that. For fewer it does where
 this process has compiled one program, as those that serve a model do: for a second one it begins once more, and stays."""
+
+_UNKNOWN = -1
+"""A size that no input has."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +66,11 @@ class Context:
         self.lent_at = self.address - begin + 8 * layout.LENT
         self.results = (ctypes.c_int64 * (results + flags))()
         target = ctypes.addressof(self.results)
-        words = [*[0] * inputs, *weights, target, target + 8 * results, *packed]
+        words = [*[_UNKNOWN] * inputs, *weights, target, target + 8 * results, *packed]
         self.packed: Any = (ctypes.c_int64 * len(words))(*words)
         self.arguments = ctypes.addressof(self.packed)
+        self.repetition: Repetition | None = None
+        """Of calls that are like the one before, where these are told apart."""
 
     def word(self, index: int) -> int:
         """A word of the context as a signed number."""
@@ -136,6 +142,8 @@ class Engine:
         self._lock = threading.Lock()
         self._contexts: list[Context] = []
         self._results = ResultMemory(len(self._places))
+        self._forms = Forms.of(lowered)
+        self._in_order = in_order([spec.name for spec in lowered.inputs])
         weakref.finalize(self, self._results.close).atexit = False
         self._profile = profile
         self.threads = threads
@@ -154,22 +162,21 @@ class Engine:
         O2M-U003 for inputs that do not fit, O2M-X001 if the sizes or values contradict what the model requires,
         O2M-X002 if memory runs out.
         """
-        # Arrays that were made for the call live until its end.
-        _bound, words = self._binder.bind(inputs)
-        if self._weights is None:
-            self._load_weights()
-        context = self._take_context()
+        # The usual call here, in few steps: what Python needs for each is no longer in the caches after most programs.
         try:
-            self._write_inputs(context.packed, 0, *words)
-            unused = self._results.lend(context.memory, context.lent_at)
-            if self._code.call(context.address, context.arguments):
-                self._fail(context.word(layout.ERROR))
-            found = self._collect(self._read_results(context.results), unused)
+            context = self._contexts.pop()
+        except IndexError:  # There is none yet, or other threads have them.
+            return self._first_call(inputs)
+        try:
+            repetition = context.repetition
+            if repetition is None or (values := self._in_order(inputs)) is None:
+                return self._another_call(context, inputs)
+            outcome = repetition.call(values)
+            if outcome < layout.FAILED:
+                return [*repetition.given[outcome].arrays]
+            return self._another_call(context, inputs, outcome)
         finally:
             self._contexts.append(context)
-        for index, narrow in self._narrow:
-            found[index] = repacked(found[index], narrow)
-        return found
 
     def __call__(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
         """The same as `run`."""
@@ -178,18 +185,54 @@ class Engine:
     def _info(self, spec: TensorSpec) -> TensorInfo:
         return described(spec, self._lowered.dim_names)
 
-    def _take_context(self) -> Context:
+    def _first_call(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
+        """The outputs of a call that makes a context."""
+        # Arrays that are made for the call live until its end.
+        _bound, words = self._binder.bind(inputs)
+        if self._weights is None:
+            self._load_weights()
+        context = self._new_context()
         try:
-            return self._contexts.pop()
-        except IndexError:
-            packed = [arrays.address_of(array) for array in self._packed]
-            made = Context(self._input_words, self._weight_words, self._result_words, len(self._places), packed)
-            made.set_word(layout.THREADS, self.threads)
-            made.set_word(layout.WORTH, self.worth)
-            made.set_word(layout.POOL, pool.pool_for(self.threads, self._code))
-            if self._profile is not None:
-                made.set_word(layout.PROFILE, self._profile.table())
-            return made
+            return self._bound_call(context, words)
+        finally:
+            self._contexts.append(context)
+
+    def _another_call(
+        self, context: Context, inputs: Mapping[str, Any] | Sequence[Any], outcome: int = layout.UNLIKE
+    ) -> list[Array]:
+        """The outputs of a call that is not like one before in this ``context``, or turned out not to be (layout.REPEAT)."""
+        repetition = context.repetition
+        if repetition is not None:
+            if outcome == layout.UNLIKE:
+                repetition.drop()
+            elif outcome == layout.IN_USE:
+                self._results.keeps &= repetition.drop_unlike()
+            else:
+                repetition.consumed(outcome % 2)
+                if outcome < layout.ELSEWHERE:
+                    self._fail(context.word(layout.ERROR))
+                return self._collected(context)
+        _bound, words = self._binder.bind(inputs)
+        return self._bound_call(context, words)
+
+    def _bound_call(self, context: Context, words: Sequence[int]) -> list[Array]:
+        self._write_inputs(context.packed, 0, *words)
+        self._results.lend(context.memory, context.lent_at)
+        if self._code.call(context.address, context.arguments):
+            self._fail(context.word(layout.ERROR))
+        return self._collected(context)
+
+    def _new_context(self) -> Context:
+        packed = [arrays.address_of(array) for array in self._packed]
+        made = Context(self._input_words, self._weight_words, self._result_words, len(self._places), packed)
+        made.set_word(layout.THREADS, self.threads)
+        made.set_word(layout.WORTH, self.worth)
+        made.set_word(layout.POOL, pool.pool_for(self.threads, self._code))
+        if self._profile is not None:
+            made.set_word(layout.PROFILE, self._profile.table())
+        if self._forms is not None:
+            made.repetition = Repetition(self._code, self._forms, made.address, made.arguments, made.results)
+        return made
 
     def _load_weights(self) -> None:
         with self._lock:
@@ -216,10 +259,13 @@ class Engine:
             raise refuse("O2M-X002", "there is not enough memory for an intermediate result", case="memory")
         raise refuse("O2M-X001", self._messages[index])
 
-    def _collect(self, results: tuple[int, ...], unused: dict[int, Unused]) -> list[Array]:
-        places, array = self._places, self._results.array
+    def _collected(self, context: Context) -> list[Array]:
+        """The outputs of the call that was."""
+        results, places, array = self._read_results(context.results), self._places, self._results.array
         found: list[Any] = [None] * len(places)
+        keeps = context.repetition is not None and self._results.keeps
         if 0 in results[self._result_words :]:
+            keeps = False
             for position, (start, end, flag, dtype, size) in enumerate(places):
                 if not results[flag]:
                     # An input, a weight, a constant, or the memory of another output.
@@ -229,5 +275,9 @@ class Engine:
         for position, (start, end, flag, dtype, size) in enumerate(places):
             if results[flag]:
                 address = results[start + 1] + results[start + 2] * size
-                found[position] = array(address, results[start], dtype, results[start + 3 : end], unused)
+                found[position] = array(address, results[start], dtype, results[start + 3 : end], keeps=keeps)
+        if keeps and context.repetition is not None and all(array.size for array in found):
+            context.repetition.keep(found)
+        for index, narrow in self._narrow:
+            found[index] = repacked(found[index], narrow)
         return found

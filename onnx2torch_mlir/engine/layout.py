@@ -51,6 +51,23 @@ WORKER = "o2m_worker"
 STOPPER = "o2m_stop"
 """``void o2m_stop(pool)``: lets the workers return."""
 
+REPEAT = "o2m_again"
+"""``i32 o2m_again(record, values)``: a call like the one before (compiler/repeated_calls.py), for a tuple of its inputs. Gives
+`REPEATED`, `FAILED` or `ELSEWHERE`, plus the number of what was `GIVEN`; or `IN_USE` or `UNLIKE`, and nothing was done."""
+
+REPEATED, FAILED, ELSEWHERE, IN_USE, UNLIKE = 0, 2, 4, 6, 7
+"""It was like it, and so are the results; a failure; results that lie elsewhere; results of before that are still used; inputs
+that are not alike."""
+
+ENTRY_OF, CONTEXT, WORDS_IN, WORDS_OUT, ARRAY, FIRST, INPUTS, RESULTS, COUNT_OUT, GIVEN, FORMS = (*range(10), 12)
+"""Words of a record of such calls: the entry, the context, the words of the arguments, those of the results, NumPy's type of
+arrays, where a tuple has its first item, how many inputs and results there are, how many words the results have, what was given
+before, of two calls at most (0: nothing), and for each input, then for each result, its dtype (0: none is alike) and rank.
+What was given are the words of the results, and for each its array and the array's first element."""
+
+CALLED = (WORKER, STOPPER, REPEAT)
+"""The routines that this process calls besides the entry."""
+
 PROFILE = 7
 """The word of a context that points to its table of times; only programs that are compiled with clocks read it."""
 

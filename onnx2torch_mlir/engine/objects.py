@@ -65,8 +65,10 @@ class Code:
             self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
             self._engine.add_object_file(binding.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
+        self.entry = self.address(entry)
+        """Where the entry is."""
         signature = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
-        self.call: Callable[[int, int], int] = signature(self.address(entry))
+        self.call: Callable[[int, int], int] = signature(self.entry)
         """The entry; the GIL is released for the time of a call."""
 
     def address(self, name: str) -> int:

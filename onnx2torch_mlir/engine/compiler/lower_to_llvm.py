@@ -10,7 +10,7 @@ from torch_mlir.dialects import llvm
 from onnx2torch_mlir.engine.compiler import runtime
 from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import append, functions, made_by, symbol
-from onnx2torch_mlir.engine.layout import STOPPER, WORKER
+from onnx2torch_mlir.engine.layout import CALLED
 
 _NOINLINE_PREFIXES = ("o2m_",)
 _COPYING = ("memcpy", "memmove")
@@ -25,9 +25,10 @@ _STACK_BYTES = 16
 
 
 def mark_internal(module: ir.Module) -> None:
-    """Give functions with a body internal linkage but for the pool's, and @main its C interface; before the conversion."""
+    """Give functions with a body internal linkage but for those that are called from outside, and @main its C interface; before
+    the conversion."""
     for function in functions(module):
-        if function.name == "func.func" and symbol(function) not in (WORKER, STOPPER):
+        if function.name == "func.func" and symbol(function) not in CALLED:
             function.attributes["llvm.linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
             if symbol(function) == "main":
                 function.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()

@@ -49,6 +49,7 @@ from onnx2torch_mlir.engine.compiler import (
     pool_code,
     pool_workers,
     profiling,
+    repeated_calls,
     reshaped_nests,
     rows,
     runtime,
@@ -72,7 +73,7 @@ from onnx2torch_mlir.engine.compiler.vector_unit import of_host
 from onnx2torch_mlir.engine.compiler.walks import append, functions, named, symbol
 from onnx2torch_mlir.engine.compiler.written_code import WrittenCode
 from onnx2torch_mlir.engine.derived import Derived
-from onnx2torch_mlir.engine.layout import ENTRY, STOPPER, WORKER, Packing
+from onnx2torch_mlir.engine.layout import CALLED, ENTRY, Packing
 from onnx2torch_mlir.engine.options import Options
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
             has_brain_floats = brain_floats.are_in(module)
         times.stage("parse")
         written.expect(_likely(module, standard) if options.enabled("contractions") else [])
-        found = _to_loops(module, options, diagnostics, times, written)
+        found = _to_loops(module, options, diagnostics, times, written, for_python=interface is None)
         main = next(f for f in functions(module) if symbol(f) == "main")
         signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         ranks = [ir.MemRefType(type_).rank for type_ in signature.results]
@@ -147,7 +148,7 @@ def build(program: bytes, options: Options = _DEFAULT, interface: Interface | No
         with passes.findings_of("code generation", diagnostics):
             finished = brain_floats.as_bits(module) if has_brain_floats else module
             entry = interface.entry if interface is not None else ENTRY
-            code = object_code.generate(finished, entry, written, seen=() if interface is not None else (WORKER, STOPPER))
+            code = object_code.generate(finished, entry, written, seen=CALLED if interface is None else ())
         times.stage("llvm")
     packings = [list(asdict(packing).values()) for packing in found.packings]
     return {
@@ -216,7 +217,13 @@ class _Loops:
 
 
 def _to_loops(
-    module: ir.Module, options: Options, diagnostics: passes.Diagnostics, times: Times, written: WrittenCode
+    module: ir.Module,
+    options: Options,
+    diagnostics: passes.Diagnostics,
+    times: Times,
+    written: WrittenCode,
+    *,
+    for_python: bool,
 ) -> _Loops:
     passes.run(module, "simplification", "inline," + passes.SIMPLIFY + ",symbol-dce", diagnostics, verify=False)
     names = [symbol(function) for function in functions(module)]
@@ -266,7 +273,7 @@ def _to_loops(
         memory.free_buffers(module, call_context)
         routines = runtime.DECLARATIONS + runtime.fresh_memory(objects.host()) + runtime.FUNCTIONS
         pool = pool_code.DECLARATIONS + pool_code.FUNCTIONS + pool_workers.FUNCTIONS
-        written.add(module, routines + pool)
+        written.add(module, routines + pool + (repeated_calls.FUNCTIONS if for_python else ""))
         append(module, parallel_loops.DECLARATIONS)
     times.stage("memory")
     passes.run(module, "generalization", passes.GENERALIZE, diagnostics, verify=False)
