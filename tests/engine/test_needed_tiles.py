@@ -10,7 +10,6 @@ from onnx import helper, numpy_helper
 import onnx2torch_mlir as o2m
 from onnx2torch_mlir.engine.compiler import columns_in_place, contraction_driver, contraction_panels, tile_loops, tile_rows
 from onnx2torch_mlir.engine.compiler.contraction_kinds import (
-    BLOCK_ROWS,
     COLUMNS_THAT_STAY,
     FEW_BLOCKS,
     FLAT_BLOCK_ROWS,
@@ -210,13 +209,19 @@ def test_even_parts_of_even_numbers(most):
         assert each % 2 == 0 or parts == {count}
 
 
-def test_many_rows_fall_into_high_blocks():
+UNITS = [VectorUnit(4, 16), VectorUnit(8, 16), VectorUnit(16, 32), VectorUnit(16, 32, works_in_halves=True)]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_many_rows_fall_into_high_blocks(unit):
     """Few are in flat ones, for threads to share, where the columns stay in the cache."""
-    most = (FEW_BLOCKS - 1) * BLOCK_ROWS
-    assert tile_rows.parts_of_rows(most, 1) == {FLAT_BLOCK_ROWS}
-    assert tile_rows.parts_of_rows(most + BLOCK_ROWS, 1) == {BLOCK_ROWS}
-    assert tile_rows.parts_of_rows(2 * BLOCK_ROWS, COLUMNS_THAT_STAY + 1) == {BLOCK_ROWS}
-    assert tile_rows.parts_of_rows(2 * BLOCK_ROWS, None) == {FLAT_BLOCK_ROWS, BLOCK_ROWS}
+    each = unit.block_rows
+    most = (FEW_BLOCKS - 1) * each
+    assert each % unit.rows == 0
+    assert tile_rows.parts_of_rows(unit, most, 1) == {FLAT_BLOCK_ROWS}
+    assert tile_rows.parts_of_rows(unit, most + each, 1) == {each}
+    assert tile_rows.parts_of_rows(unit, 2 * each, COLUMNS_THAT_STAY + 1) == {each}
+    assert tile_rows.parts_of_rows(unit, 2 * each, None) == {FLAT_BLOCK_ROWS, each}
 
 
 @pytest.mark.parametrize("rows", [2976, 2977, 3001, 3072, 3100])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx2torch_mlir.engine.compiler import contraction_panels, tile_rows
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_ROWS, COLUMNS_THAT_STAY
+from onnx2torch_mlir.engine.compiler.contraction_kinds import COLUMNS_THAT_STAY
 from onnx2torch_mlir.engine.compiler.contraction_match import Contraction, all_known
 from onnx2torch_mlir.engine.compiler.tile_size import TileSize
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
@@ -20,7 +20,7 @@ def most_rows(unit: VectorUnit) -> int:
     1.07 and 1.13 times; but 8 rows 0.91 times on Zen 3), and also where they stay in the cache (512 rows of 256 numbers times
     196 columns: 1.3 times as fast on Cascade Lake, 1.18 times on Zen 3).
     """
-    return BLOCK_ROWS if unit.leaves_columns else max(unit.rows, _FEW)
+    return unit.block_rows if unit.leaves_columns else max(unit.rows, _FEW)
 
 
 def first_tile_packs(unit: VectorUnit) -> bool:
@@ -41,7 +41,7 @@ def first_tiles(unit: VectorUnit, found: Contraction, rows: int | None, packed_b
     asking = {contraction_panels.asking_tile(unit)}
     if rows is None:
         return packing | asking
-    first = max(tile_rows.parts_of_rows(rows, packed_bytes), default=0)
+    first = max(tile_rows.parts_of_rows(unit, rows, packed_bytes), default=0)
     if unit.rows not in tile_rows.heights(unit, first):
         return set()
     return asking if rows <= most_rows(unit) else packing

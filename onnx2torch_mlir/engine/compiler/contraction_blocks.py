@@ -20,7 +20,6 @@ from onnx2torch_mlir.engine.compiler import (
 from onnx2torch_mlir.engine.compiler.code_text import LINE_BYTES, declared, header_word, product, words
 from onnx2torch_mlir.engine.compiler.contraction_kinds import (
     BLOCK_COLUMNS,
-    BLOCK_ROWS,
     COLUMNS_THAT_STAY,
     FEW_BLOCKS,
     FLAT_BLOCK_ROWS,
@@ -94,7 +93,7 @@ class Blocks:
             f"%staying = arith.constant {COLUMNS_THAT_STAY} : i64",
             "%by_rows = arith.cmpi sle, %bytes_of_all, %staying : i64",
             f"%flat = arith.constant {FLAT_BLOCK_ROWS} : i64",
-            f"%tall = arith.constant {BLOCK_ROWS} : i64",
+            f"%tall = arith.constant {self.unit.block_rows} : i64",
             f"%few_blocks = arith.constant {FEW_BLOCKS} : i64",
             "%rows_or_one = arith.maxsi %ms, %one : i64",
             "%tall_blocks = arith.ceildivsi %rows_or_one, %tall : i64",
@@ -152,8 +151,8 @@ class Blocks:
             "%none = arith.constant 0 : i64",
             "%one = arith.constant 1 : i64",
             *([] if self.sources else ["%no = arith.constant false"]),
-            *own("rows", (BLOCK_ROWS + 1) * row_tables.ENTRY_BYTES),
-            *own("sums", BLOCK_ROWS * BLOCK_COLUMNS * _BYTES),
+            *own("rows", (self.unit.block_rows + 1) * row_tables.ENTRY_BYTES),
+            *own("sums", self.unit.block_rows * BLOCK_COLUMNS * _BYTES),
             *self.count(),
             "%nothing = llvm.mlir.zero : !llvm.ptr",
             "%tail_of_sums = arith.select %has_parts, %nothing, %tail : !llvm.ptr",

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BLOCK_ROWS = 96
 BLOCK_COLUMNS = 64
-"""Of blocks, which threads share; their sums have to stay in the first-level cache."""
+"""Of blocks, which threads share, and which have `VectorUnit.block_rows`; their sums have to stay in the first-level cache."""
 HALF_OF_COLUMNS = BLOCK_COLUMNS // 2
 """Of blocks that are halved, for there are few of them."""
 FEW_BLOCKS = 32

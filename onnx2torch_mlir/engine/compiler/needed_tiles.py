@@ -29,7 +29,7 @@ class NeededTiles:
         rows, lengths, columns = found.known_rows, found.known_segments, _columns(found)
         known = all_known(lengths)
         bytes_ = None if columns is None or known is None else contraction_panels.packed_bytes(self.unit, columns, known)
-        parts = None if rows is None else tile_rows.parts_of_rows(rows, bytes_, codes=codes)
+        parts = None if rows is None else tile_rows.parts_of_rows(self.unit, rows, bytes_, codes=codes)
         if is_packed:
             self.add(lengths, parts, columns, few)
             return

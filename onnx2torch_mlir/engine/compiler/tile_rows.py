@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler.contraction_kinds import BLOCK_ROWS, COLUMNS_THAT_STAY, FEW_BLOCKS, FLAT_BLOCK_ROWS
+from onnx2torch_mlir.engine.compiler.contraction_kinds import COLUMNS_THAT_STAY, FEW_BLOCKS, FLAT_BLOCK_ROWS
 from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 
 STEP = 2
@@ -23,13 +23,14 @@ def even_parts(count: int, most: int, step: int = 1) -> set[int]:
     return {even, count - (-(-count // even) - 1) * even}
 
 
-def parts_of_rows(rows: int, packed_bytes: int | None, *, codes: bool = False) -> set[int]:
+def parts_of_rows(unit: VectorUnit, rows: int, packed_bytes: int | None, *, codes: bool = False) -> set[int]:
     """How many rows the blocks have into which so many fall, with so many bytes of packed columns, or ``codes``; see
     `Blocks.count`."""
     if codes:
-        return even_parts(rows, BLOCK_ROWS, STEP)
+        return even_parts(rows, unit.block_rows, STEP)
     stay = {packed_bytes <= COLUMNS_THAT_STAY} if packed_bytes is not None else {True, False}
-    most = {FLAT_BLOCK_ROWS if by_rows and rows <= (FEW_BLOCKS - 1) * BLOCK_ROWS else BLOCK_ROWS for by_rows in stay}
+    are_few = rows <= (FEW_BLOCKS - 1) * unit.block_rows
+    most = {FLAT_BLOCK_ROWS if by_rows and are_few else unit.block_rows for by_rows in stay}
     return {part for each in most for part in even_parts(rows, each, STEP)}
 
 
