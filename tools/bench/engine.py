@@ -5,6 +5,7 @@
     python tools/bench/engine.py --primes       sizes without divisors beside sizes with many
     python tools/bench/engine.py --compile      seconds to compile, to load from the cache, and peak memory
     python tools/bench/engine.py --peers ort,ours,ours@../other   this tree beside another one
+    python tools/bench/engine.py -k matmul --processes 5          the median of five processes of each
 
 Every peer's results are compared with onnxruntime's before it is measured. Peers run in processes of their own, of which all
 but one stand still. Printed are medians: with one thread of the process's CPU time, with more of the clock; a ratio is
@@ -31,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tools.bench.contest import compiling, peers, tables
 from tools.bench.contest.networks import PRIMES, WORKLOADS
 from tools.bench.contest.peak import peak
-from tools.bench.contest.rounds import Contender, Outcome, contest
+from tools.bench.contest.rounds import Contender, Outcome, contest, merged
 from tools.bench.contest.workload import Made, Workload, made
 from tools.bench.import_speed import machine
 
@@ -144,7 +145,8 @@ def _contest(
 ) -> dict[Contender, Outcome]:
     tolerances = {workload.name: workload.tolerance for workload in workloads}
     settings = {"threads": options.threads, "seconds": options.seconds, "plugins": options.plugin}
-    return contest(contenders, tolerances=tolerances, told=told, **settings)
+    several = [contest(contenders, tolerances=tolerances, told=told, **settings) for _ in range(options.processes)]
+    return {contender: merged([outcomes[contender] for outcomes in several]) for contender in contenders}
 
 
 def _models(chosen: Sequence[Workload], told: Told, *, dynamic: bool) -> Iterator[tuple[Workload, Made]]:
@@ -190,6 +192,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--peers", type=lambda text: text.split(","), default=["ort", "ours"])
     parser.add_argument("--seconds", type=float, default=2.0, help="that each peer runs a workload (default: 2)")
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="of each peer, one after the other (default: 1)")
     parser.add_argument("--plugin", type=Path, action="append", default=[], metavar="FILE")
     parser.add_argument("--only-plugins", action="store_true", help="only the workloads that plug-ins add")
     form = parser.add_mutually_exclusive_group()
@@ -200,6 +203,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
     parser.add_argument("--check", action="store_true", help="exit with 1 where a target is missed")
     options = parser.parse_args()
+    if options.processes < 1:
+        parser.error("--processes has to be at least 1")
     if "ort" in options.peers:  # the others are compared with it
         options.peers = ["ort", *(peer for peer in options.peers if peer != "ort")]
     return options

@@ -79,9 +79,9 @@ class WrittenCode:
 
     def later(self, job: Callable[[], _T], *, first: bool = False) -> Once[_T]:
         """A job that a thread takes when it has no other, before all that wait if it is to be ``first``."""
-        return self._wait(Once(job), first=first)
+        return self._queued(Once(job), first=first)
 
-    def _wait(self, job: Once[_T], *, first: bool = False) -> Once[_T]:
+    def _queued(self, job: Once[_T], *, first: bool = False) -> Once[_T]:
         if first:
             self._waiting.appendleft(job)
         else:
@@ -150,7 +150,7 @@ class WrittenCode:
                 declared.append(group.declared)
                 self._standard.append(group)
                 if not group.is_made:
-                    self._wait(group)
+                    self._queued(group)
             taken |= group.texts
         own = [text for text in texts if text not in taken]
         append(module, "\n".join(declared))

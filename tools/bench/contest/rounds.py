@@ -12,7 +12,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,16 @@ class Outcome:
         """The median: of CPU time with one thread, which a busy machine disturbs less; else of the clock."""
         times = self.cpu if threads == 1 else self.wall
         return statistics.median(times) if times and not self.error else float("nan")
+
+
+def merged(outcomes: Sequence[Outcome]) -> Outcome:
+    """Those of several processes as one, whose times are the medians of each: where memory lies differs from process to
+    process, and with it times by some per cent."""
+    failed = [outcome for outcome in outcomes if outcome.error]
+    if failed or len(outcomes) == 1:
+        return (failed or list(outcomes))[0]
+    walls = [statistics.median(outcome.wall) for outcome in outcomes]
+    return replace(outcomes[-1], wall=walls, cpu=[statistics.median(outcome.cpu) for outcome in outcomes])
 
 
 class Worker:
