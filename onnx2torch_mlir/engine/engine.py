@@ -175,6 +175,11 @@ class Engine:
             if outcome < layout.FAILED:
                 return [*repetition.given[outcome].arrays]
             return self._another_call(context, inputs, outcome)
+        except BaseException:
+            # Whoever interrupts does so as soon as the call is over, before it is known what became of it.
+            if context.repetition is not None:
+                context.repetition.settle()
+            raise
         finally:
             self._contexts.append(context)
 
@@ -208,7 +213,7 @@ class Engine:
             elif outcome == layout.IN_USE:
                 self._results.keeps &= repetition.drop_unlike()
             else:
-                repetition.consumed(outcome % 2)
+                repetition.settle()
                 if outcome < layout.ELSEWHERE:
                     self._fail(context.word(layout.ERROR))
                 return self._collected(context)

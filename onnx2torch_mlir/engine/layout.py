@@ -59,11 +59,13 @@ REPEATED, FAILED, ELSEWHERE, IN_USE, UNLIKE = 0, 2, 4, 6, 7
 """It was like it, and so are the results; a failure; results that lie elsewhere; results of before that are still used; inputs
 that are not alike."""
 
-ENTRY_OF, CONTEXT, WORDS_IN, WORDS_OUT, ARRAY, FIRST, INPUTS, RESULTS, COUNT_OUT, GIVEN, FORMS = (*range(10), 12)
+ENTRY_OF, CONTEXT, WORDS_IN, WORDS_OUT, ARRAY, FIRST, INPUTS, RESULTS, COUNT_OUT, CONSUMED, GIVEN, FORMS = (*range(11), 13)
 """Words of a record of such calls: the entry, the context, the words of the arguments, those of the results, NumPy's type of
-arrays, where a tuple has its first item, how many inputs and results there are, how many words the results have, what was given
-before, of two calls at most (0: nothing), and for each input, then for each result, its dtype (0: none is alike) and rank.
-What was given are the words of the results, and for each its array and the array's first element."""
+arrays, where a tuple has its first item, how many inputs and results there are, how many words the results have, which of
+what was given has no memory any more (1 for the first, 0 for none), what was given before, of two calls at most (0: nothing),
+and for each input, then for each result, its dtype (0: none is alike) and rank.
+What was given are the words of the results, their blocks in the order in which to lend them, and for each result its array and
+the array's first element."""
 
 CALLED = (WORKER, STOPPER, REPEAT)
 """The routines that this process calls besides the entry."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from sys import getrefcount
@@ -83,6 +84,10 @@ class Repetition:
         told = [*head, *forms.words()]
         self._record = (ctypes.c_int64 * len(told))(*told)
         self._forms, self._out = forms, out
+        self._lent = (ctypes.c_int64 * len(forms.results)).from_address(context + 8 * layout.LENT)
+        starts = itertools.accumulate((3 + 2 * rank for _, rank in forms.results), initial=0)
+        self._blocks = list(starts)[: len(forms.results)]
+        """Which words of the results are their blocks."""
         signature = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.py_object)
         self.call: Callable[[tuple[Any, ...]], int] = functools.partial(
             signature(code.address(layout.REPEAT)), ctypes.addressof(self._record)
@@ -92,29 +97,39 @@ class Repetition:
 
     def keep(self, arrays: Sequence[Array]) -> None:
         """The call that was gave these ``arrays``, all of them over memory that is lent."""
-        places = [word for array in arrays for word in (id(array), address_of(array))]
-        words = (ctypes.c_int64 * (len(self._out) + len(places)))(*self._out, *places)
-        self._settle([Given(tuple(arrays), words), *self.given][:_MOST_GIVEN])
+        own, lent = [self._out[place] for place in self._blocks], list(self._lent)
+        # Results of the same size take what is lent as it comes: in the order of before each finds its own.
+        blocks = lent if sorted(lent) == sorted(own) else own
+        told = [*self._out, *blocks, *(word for array in arrays for word in (id(array), address_of(array)))]
+        words = (ctypes.c_int64 * len(told))(*told)
+        self._replace([Given(tuple(arrays), words), *self.given][:_MOST_GIVEN])
 
     def drop(self) -> None:
         """Nothing is kept: what nobody uses gives its memory back."""
-        self._settle([])
+        self._replace([])
 
     def drop_unlike(self) -> bool:
         """Keep of it only what somebody uses, which may end before the next call; whether there is room for another call's."""
         used = [one for one in self.given if any(getrefcount(array) > _REFERENCES for array in one.arrays)]
-        self._settle(used if len(used) < _MOST_GIVEN else [])
+        self._replace(used if len(used) < _MOST_GIVEN else [])
         return len(used) < _MOST_GIVEN
 
-    def consumed(self, number: int) -> None:
-        """The memory of what was given belongs to the program again."""
-        for array in self.given[number].arrays:
-            memory: Any = array.base
-            memory.block = 0
-        self._settle(self.given[:number] + self.given[number + 1 :])
+    def settle(self) -> None:
+        """Where a call took the memory of what was given and has not given it again: that belongs to the program now."""
+        number = self._record[layout.CONSUMED] - 1
+        if number < 0:
+            return
+        for one in self.given[number : number + 1]:
+            for array in one.arrays:
+                memory: Any = array.base
+                memory.block = 0
+        self._replace(self.given[:number] + self.given[number + 1 :])
+        self._record[layout.CONSUMED] = 0
 
-    def _settle(self, given: list[Given]) -> None:
-        self.given = given
+    def _replace(self, given: list[Given]) -> None:
+        # Wherever this is interrupted, native code knows of nothing that is not there.
         for number in range(_MOST_GIVEN):
-            is_there = number < len(given)
-            self._record[layout.GIVEN + number] = ctypes.addressof(given[number].words) if is_there else 0
+            self._record[layout.GIVEN + number] = 0
+        self.given = given
+        for number, one in enumerate(given):
+            self._record[layout.GIVEN + number] = ctypes.addressof(one.words)

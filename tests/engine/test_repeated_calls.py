@@ -1,5 +1,6 @@
 """Calls like the one before: native code tells which are, and does not take others for them."""
 
+import ctypes
 import threading
 
 import numpy as np
@@ -21,6 +22,16 @@ X, Y = np.arange(6, dtype="f"), np.ones(6, "f")
 def compiled(text):
     """The engine of a model whose result takes few operators."""
     return convert(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {text}')).compile(threads=1)
+
+
+def failing():
+    """A program that refuses what begins with a negative number."""
+    return engine.compile(programs.lowered(FIRST_IS_NOT_NEGATIVE + DOUBLE, [(f32, (N,))], [(f32, (N,))]))
+
+
+def places():
+    """A program whose result has a size that follows from values."""
+    return compiled("(float[n] x) => (int64[1, k] y) { y = NonZero(x) }")
 
 
 def observed(program):
@@ -144,7 +155,7 @@ def test_who_holds_what_the_last_call_gave_gets_two_arrays_by_turns(added):
 
 def test_results_whose_sizes_follow_from_values():
     """They may lie where the last ones did, or be of other sizes."""
-    program = compiled("(float[n] x) => (int64[1, k] y) { y = NonZero(x) }")
+    program = places()
     random, held = np.random.default_rng(1), []
     for count in (3, 3, 3, 9, 2, 0, 0, 7, 7, 500, 7, 9000, 9000, 1):
         x = np.zeros(10_000, "f")
@@ -181,6 +192,21 @@ def test_many_results(count):
         held = {i: (found[i], i * (X + turn)) for i in range(count) if turn % 3 == 2 or (turn % 3 == 1 and i % 2)}
 
 
+def test_results_of_one_size_find_their_own_memory():
+    """They are computed in another order than they are given in, and each takes the first that is lent."""
+    program = compiled("""(float[8, 8] x) => (float[8, 8] d, float[8, 8] a, float[8, 8] c, float[8, 8] b) {
+      a = MatMul(x, x) b = MatMul(a, x) c = MatMul(b, x) d = MatMul(c, x)
+    }""")
+    x = np.random.default_rng(3).standard_normal((8, 8)).astype("f")
+    program.run([x])
+    outcomes, power = observed(program), np.linalg.matrix_power
+    for factor in (1, 2, 1, 3, 1):
+        for found, degree in zip(program.run([factor * x]), (5, 2, 4, 3), strict=True):
+            np.testing.assert_allclose(found, power(factor * x, degree), rtol=1e-4, atol=1e-2)
+        del found
+    assert outcomes[2:] == [layout.REPEATED] * 3
+
+
 def test_bools_are_looked_at_in_each_call():
     program = compiled("(bool[n] x) => (bool[n] y) { y = Not(x) }")
     for values in ([1, 0, 1], [0, 0, 1], [0, 7, 255]):
@@ -191,7 +217,7 @@ def test_bools_are_looked_at_in_each_call():
 def test_a_call_that_fails(monkeypatch):
     freed, free = [], result_memory._free
     monkeypatch.setattr(result_memory, "_free", lambda block: (freed.append(block), free(block)))
-    program = engine.compile(programs.lowered(FIRST_IS_NOT_NEGATIVE + DOUBLE, [(f32, (N,))], [(f32, (N,))]))
+    program = failing()
     program.run([X])
     outcomes = observed(program)
     for _ in range(3):
@@ -200,6 +226,30 @@ def test_a_call_that_fails(monkeypatch):
         for _ in range(3):
             assert np.array_equal(program.run([X])[0], 2 * X)
     assert outcomes == [layout.FAILED, layout.IN_USE, layout.REPEATED, layout.REPEATED] * 3 and not freed
+
+
+@pytest.mark.parametrize("program, other", [(failing, X - 1), (places, X + 1)])
+def test_who_interrupts_a_call_leaves_no_memory_to_two(monkeypatch, program, other):
+    """Of a call that fails, and of one whose result is of another size, Python has not seen what became of the last result."""
+    used = program()
+    expected = used.run([X])[0].copy()
+    used.run([X])
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(type(used), "_another_call", interrupted)
+        used.run([other])
+    (context,) = used._contexts
+    assert context.repetition.given == []
+    free, block = [], context.word(layout.FREE)
+    while block:
+        free.append(block)
+        block = ctypes.c_int64.from_address(block + 8 * layout.NEXT).value
+    assert len(set(free)) == len(free)
+    for _ in range(3):
+        assert np.array_equal(used.run([X])[0], expected)
 
 
 def test_without_what_native_code_has_to_know(monkeypatch):

@@ -13,6 +13,7 @@ from onnx2torch_mlir.engine import python_objects as fields
 from onnx2torch_mlir.engine.compiler.code_text import word_at
 from onnx2torch_mlir.engine.layout import (
     ARRAY,
+    CONSUMED,
     CONTEXT,
     COUNT_OUT,
     ELSEWHERE,
@@ -132,23 +133,6 @@ _BIND = f"""
   }}
 """
 
-
-def _results(carried: str, types: str) -> str:
-    """The head of the loop over what was ``%given``: ``%i``, where its descriptor is, ``%at``, and what is ``carried``."""
-    return f"""{_loaded("inputs", "%record", INPUTS)}
-    {_loaded("results", "%record", RESULTS)}
-    %before = arith.muli %inputs, %two : i64
-    {word_at("forms", "%record", FORMS)}
-    {_behind("own_forms", "%forms", "%before")}
-    %end:2 = scf.for %i = %none to %results step %one iter_args(%at = %given{carried}) -> (!llvm.ptr{types}) : i64 {{
-      %place = arith.muli %i, %two : i64
-      {_behind("form", "%own_forms", "%place")}
-      {_loaded("rank", "%form", 1)}
-      %sizes_and_steps = arith.muli %rank, %two : i64
-      %words = arith.addi %sizes_and_steps, %three : i64
-      {_behind("after", "%at", "%words")}"""
-
-
 _ARE_UNUSED = f"""
   func.func private @o2m_are_unused(%record: !llvm.ptr, %given: !llvm.ptr) -> i1 {{
     {_NUMBERS}
@@ -156,8 +140,20 @@ _ARE_UNUSED = f"""
     %flags = arith.constant {_WRITTEN} : i32
     {_loaded("type", "%record", ARRAY)}
     {_loaded("count", "%record", COUNT_OUT)}
-    {_behind("arrays", "%given", "%count")}
-    {_results(", %so_far = %yes", ", i1")}
+    {_loaded("inputs", "%record", INPUTS)}
+    {_loaded("results", "%record", RESULTS)}
+    %before = arith.muli %inputs, %two : i64
+    {word_at("forms", "%record", FORMS)}
+    {_behind("own_forms", "%forms", "%before")}
+    {_behind("blocks", "%given", "%count")}
+    {_behind("arrays", "%blocks", "%results")}
+    %end:2 = scf.for %i = %none to %results step %one iter_args(%at = %given, %so_far = %yes) -> (!llvm.ptr, i1) : i64 {{
+      %place = arith.muli %i, %two : i64
+      {_behind("form", "%own_forms", "%place")}
+      {_loaded("rank", "%form", 1)}
+      %sizes_and_steps = arith.muli %rank, %two : i64
+      %words = arith.addi %sizes_and_steps, %three : i64
+      {_behind("after", "%at", "%words")}
       {_behind("array_at", "%arrays", "%place")}
       %array = llvm.load %array_at : !llvm.ptr -> !llvm.ptr
       {_loaded("data", "%array_at", 1)}
@@ -199,19 +195,25 @@ _CALL = f"""
   func.func private @o2m_lend_again(%record: !llvm.ptr, %given: !llvm.ptr) {{
     {_NUMBERS}
     {_loaded("context", "%record", CONTEXT, "!llvm.ptr")}
+    {_loaded("count", "%record", COUNT_OUT)}
+    {_loaded("results", "%record", RESULTS)}
     {word_at("lent", "%context", LENT)}
-    {_results(", %to = %lent", ", !llvm.ptr")}
-      %block = llvm.load %at : !llvm.ptr -> i64
+    {_behind("blocks", "%given", "%count")}
+    scf.for %i = %none to %results step %one : i64 {{
+      {_behind("from", "%blocks", "%i")}
+      {_behind("to", "%lent", "%i")}
+      %block = llvm.load %from : !llvm.ptr -> i64
       llvm.store %block, %to : i64, !llvm.ptr
-      {word_at("next", "%to", 1)}
-      scf.yield %after, %next : !llvm.ptr, !llvm.ptr
     }}
     return
   }}
 
-  func.func private @o2m_call_again(%record: !llvm.ptr, %given: !llvm.ptr) -> i32 {{
+  func.func private @o2m_call_again(%record: !llvm.ptr, %given: !llvm.ptr, %number: i64) -> i32 {{
     {_NUMBERS}
     %fine = arith.constant 0 : i32
+    {word_at("consumed", "%record", CONSUMED)}
+    %which = arith.addi %number, %one : i64
+    llvm.store %which, %consumed : i64, !llvm.ptr
     func.call @o2m_lend_again(%record, %given) : (!llvm.ptr, !llvm.ptr) -> ()
     {_loaded("entry", "%record", ENTRY_OF, "!llvm.ptr")}
     {_loaded("context", "%record", CONTEXT, "!llvm.ptr")}
@@ -234,6 +236,10 @@ _CALL = f"""
     %failed = arith.constant {FAILED} : i32
     %done = arith.select %alike, %repeated, %elsewhere : i32
     %found = arith.select %succeeds, %done, %failed : i32
+    %is_repeated = arith.cmpi eq, %found, %repeated : i32
+    scf.if %is_repeated {{
+      llvm.store %none, %consumed : i64, !llvm.ptr
+    }}
     return %found : i32
   }}
 
@@ -257,7 +263,8 @@ _CALL = f"""
       %given = llvm.select %first_is_free, %first, %second : i1, !llvm.ptr
       %number = arith.select %first_is_free, %first_number, %second_number : i32
       %done = scf.if %is_free -> i32 {{
-        %how = func.call @o2m_call_again(%record, %given) : (!llvm.ptr, !llvm.ptr) -> i32
+        %which = arith.extui %number : i32 to i64
+        %how = func.call @o2m_call_again(%record, %given, %which) : (!llvm.ptr, !llvm.ptr, i64) -> i32
         %told = arith.addi %how, %number : i32
         scf.yield %told : i32
       }} else {{
