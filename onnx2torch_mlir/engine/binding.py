@@ -46,8 +46,8 @@ class InputBinder:
 
         Raises `Refusal` O2M-U003 for a wrong name, dtype, rank or size, O2M-X001 for sizes that contradict the model.
         """
-        # The usual case first, and all in one loop: this is done in every call, of programs that take microseconds too, and
-        # what Python needs for it is no longer in the cache after others.
+        # The usual case first, and all in one loop: this is done in every call that is not like the one before, of programs
+        # that take microseconds too, and what Python needs for it is no longer in the cache after others.
         if type(inputs) is dict and len(inputs) == len(self._usual):
             bound, words, shapes = [], [], []
             try:

@@ -268,9 +268,9 @@ class Engine:
         """The outputs of the call that was."""
         results, places, array = self._read_results(context.results), self._places, self._results.array
         found: list[Any] = [None] * len(places)
-        keeps = context.repetition is not None and self._results.keeps
+        repetition = context.repetition if self._results.keeps else None
         if 0 in results[self._result_words :]:
-            keeps = False
+            repetition = None
             for position, (start, end, flag, dtype, size) in enumerate(places):
                 if not results[flag]:
                     # An input, a weight, a constant, or the memory of another output.
@@ -280,9 +280,9 @@ class Engine:
         for position, (start, end, flag, dtype, size) in enumerate(places):
             if results[flag]:
                 address = results[start + 1] + results[start + 2] * size
-                found[position] = array(address, results[start], dtype, results[start + 3 : end], keeps=keeps)
-        if keeps and context.repetition is not None and all(array.size for array in found):
-            context.repetition.keep(found)
+                found[position] = array(address, results[start], dtype, results[start + 3 : end], keeps=repetition is not None)
+        if repetition is not None and all(one.size for one in found):
+            repetition.keep(found)
         for index, narrow in self._narrow:
             found[index] = repacked(found[index], narrow)
         return found

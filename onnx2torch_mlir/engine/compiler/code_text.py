@@ -87,11 +87,11 @@ def word_at(name: str, base: str, number: int) -> str:
     return f"%{name} = llvm.getelementptr {base}[{number}] : (!llvm.ptr) -> !llvm.ptr, i64"
 
 
-def header_word(name: str, header: str, word: int) -> list[str]:
-    """``name`` = a word of the header of packed weights (layout.py)."""
+def header_word(name: str, header: str, word: int, type_: str = "i64") -> list[str]:
+    """``name`` = a word of a header (layout.py), of packed weights for example."""
     return [
         f"{name}_at = llvm.getelementptr {header}[{word}] : (!llvm.ptr) -> !llvm.ptr, i64",
-        f"{name} = llvm.load {name}_at : !llvm.ptr -> i64",
+        f"{name} = llvm.load {name}_at : !llvm.ptr -> {type_}",
     ]
 
 

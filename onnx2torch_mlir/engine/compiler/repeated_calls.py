@@ -10,7 +10,7 @@ was given nobody else refers.
 from __future__ import annotations
 
 from onnx2torch_mlir.engine import python_objects as fields
-from onnx2torch_mlir.engine.compiler.code_text import word_at
+from onnx2torch_mlir.engine.compiler.code_text import header_word, word_at
 from onnx2torch_mlir.engine.layout import (
     ARRAY,
     CONSUMED,
@@ -39,8 +39,7 @@ _WRITTEN = _READ | fields.IS_WRITEABLE
 
 def _loaded(name: str, base: str, number: int, type_: str = "i64") -> str:
     """``%name``: a word of what begins at ``base``."""
-    return f"""{word_at(f"{name}_at", base, number)}
-    %{name} = llvm.load %{name}_at : !llvm.ptr -> {type_}"""
+    return "\n    ".join(header_word(f"%{name}", base, number, type_))
 
 
 def _field(name: str, base: str, place: int, type_: str = "i64") -> str:
@@ -60,6 +59,22 @@ _NUMBERS = """%none = arith.constant 0 : i64
     %three = arith.constant 3 : i64
     %no = arith.constant false
     %yes = arith.constant true"""
+
+_ARE_SAME = f"""
+  func.func private @o2m_are_same(%ones: !llvm.ptr, %others: !llvm.ptr, %count: i64) -> i1 {{
+    {_NUMBERS}
+    %alike = scf.for %i = %none to %count step %one iter_args(%so_far = %yes) -> (i1) : i64 {{
+      {_behind("one_at", "%ones", "%i")}
+      {_behind("other_at", "%others", "%i")}
+      %word = llvm.load %one_at : !llvm.ptr -> i64
+      %other = llvm.load %other_at : !llvm.ptr -> i64
+      %is_same = arith.cmpi eq, %word, %other : i64
+      %still = arith.andi %so_far, %is_same : i1
+      scf.yield %still : i1
+    }}
+    return %alike : i1
+  }}
+"""
 
 _IS_LIKE = f"""
   func.func private @o2m_is_like(%object: !llvm.ptr, %type: i64, %form: !llvm.ptr, %sizes: !llvm.ptr, %flags: i32) -> i1 {{
@@ -81,15 +96,8 @@ _IS_LIKE = f"""
       %same_axes = arith.andi %same_rank, %all_set : i1
       %same = arith.andi %same_axes, %same_dtype : i1
       %axes = arith.select %same, %rank, %none : i64
-      %alike = scf.for %axis = %none to %axes step %one iter_args(%so_far = %same) -> (i1) : i64 {{
-        {_behind("size_at", "%sizes", "%axis")}
-        {_behind("own_size_at", "%own_sizes", "%axis")}
-        %size = llvm.load %size_at : !llvm.ptr -> i64
-        %own_size = llvm.load %own_size_at : !llvm.ptr -> i64
-        %is_same = arith.cmpi eq, %size, %own_size : i64
-        %still = arith.andi %so_far, %is_same : i1
-        scf.yield %still : i1
-      }}
+      %same_sizes = func.call @o2m_are_same(%sizes, %own_sizes, %axes) : (!llvm.ptr, !llvm.ptr, i64) -> i1
+      %alike = arith.andi %same, %same_sizes : i1
       scf.yield %alike : i1
     }} else {{
       scf.yield %no : i1
@@ -222,15 +230,7 @@ _CALL = f"""
     {_loaded("count", "%record", COUNT_OUT)}
     %status = llvm.call %entry(%context, %words_in) : !llvm.ptr, (!llvm.ptr, !llvm.ptr) -> i32
     %succeeds = arith.cmpi eq, %status, %fine : i32
-    %alike = scf.for %i = %none to %count step %one iter_args(%so_far = %yes) -> (i1) : i64 {{
-      {_behind("was_at", "%given", "%i")}
-      {_behind("is_at", "%words_out", "%i")}
-      %was = llvm.load %was_at : !llvm.ptr -> i64
-      %is = llvm.load %is_at : !llvm.ptr -> i64
-      %same = arith.cmpi eq, %was, %is : i64
-      %still = arith.andi %so_far, %same : i1
-      scf.yield %still : i1
-    }}
+    %alike = func.call @o2m_are_same(%given, %words_out, %count) : (!llvm.ptr, !llvm.ptr, i64) -> i1
     %repeated = arith.constant {REPEATED} : i32
     %elsewhere = arith.constant {ELSEWHERE} : i32
     %failed = arith.constant {FAILED} : i32
@@ -278,5 +278,5 @@ _CALL = f"""
   }}
 """
 
-FUNCTIONS = _IS_LIKE + _BIND + _ARE_UNUSED + _CALL
+FUNCTIONS = _ARE_SAME + _IS_LIKE + _BIND + _ARE_UNUSED + _CALL
 """Text of the routine and what it calls, for programs that Python calls."""
