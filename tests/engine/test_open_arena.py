@@ -44,14 +44,19 @@ def network():
     return model, lambda *sizes: {"x": random.standard_normal((sizes[0], 8, *sizes[1:])).astype("f")}
 
 
-def kept(context):
-    """The sizes of the blocks that a context keeps."""
+def free_blocks(context):
+    """The blocks that a context keeps."""
     word, found = ctypes.c_uint64, []
     block = word.from_address(context.address + 8 * layout.FREE).value
     while block:
-        found.append(word.from_address(block + 8 * layout.CAPACITY).value)
+        found.append(block)
         block = word.from_address(block + 8 * layout.NEXT).value
     return found
+
+
+def kept(context):
+    """Their sizes."""
+    return [ctypes.c_uint64.from_address(block + 8 * layout.CAPACITY).value for block in free_blocks(context)]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
