@@ -24,7 +24,7 @@ from onnx2torch_mlir.engine.derived import Derived
 from onnx2torch_mlir.engine.mapped_files import MappedFiles
 from onnx2torch_mlir.engine.packed_weights import absent, prepared
 from onnx2torch_mlir.engine.profiling import EngineProfile
-from onnx2torch_mlir.engine.repeated_calls import Forms, Repetition, in_order
+from onnx2torch_mlir.engine.repeated_calls import Forms, Repetition
 from onnx2torch_mlir.engine.result_memory import ResultMemory
 from onnx2torch_mlir.engine.weights import OnDemand, loaded
 from onnx2torch_mlir.lowering.lowered import Lowered
@@ -143,7 +143,6 @@ class Engine:
         self._contexts: list[Context] = []
         self._results = ResultMemory(len(self._places))
         self._forms = Forms.of(lowered)
-        self._in_order = in_order([spec.name for spec in lowered.inputs])
         weakref.finalize(self, self._results.close).atexit = False
         self._profile = profile
         self.threads = threads
@@ -169,12 +168,10 @@ class Engine:
             return self._first_call(inputs)
         try:
             repetition = context.repetition
-            if repetition is None or (values := self._in_order(inputs)) is None:
+            if repetition is None:
                 return self._another_call(context, inputs)
-            outcome = repetition.call(values)
-            if outcome < layout.FAILED:
-                return [*repetition.given[outcome].arrays]
-            return self._another_call(context, inputs, outcome)
+            found = repetition.call(inputs)
+            return [*found] if isinstance(found, tuple) else self._another_call(context, inputs, found)
         except BaseException:
             # Whoever interrupts does so as soon as the call is over, before it is known what became of it.
             if context.repetition is not None:

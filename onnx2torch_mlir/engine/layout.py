@@ -52,20 +52,25 @@ STOPPER = "o2m_stop"
 """``void o2m_stop(pool)``: lets the workers return."""
 
 REPEAT = "o2m_again"
-"""``i32 o2m_again(record, values)``: a call like the one before (compiler/repeated_calls.py), for a tuple of its inputs. Gives
-`REPEATED`, `FAILED` or `ELSEWHERE`, plus the number of what was `GIVEN`; or `IN_USE` or `UNLIKE`, and nothing was done."""
+"""``PyObject *o2m_again(PyObject *self, PyObject *inputs)``: a call like the one before (compiler/repeated_calls.py), as one of
+Python's functions, whose ``self`` are bytes with the address of a record. Gives the tuple of the results; or the number
+`FAILED` or `ELSEWHERE`, plus the number of what was `GIVEN`; or `IN_USE` or `UNLIKE`, and nothing was done."""
 
 REPEATED, FAILED, ELSEWHERE, IN_USE, UNLIKE = 0, 2, 4, 6, 7
 """It was like it, and so are the results; a failure; results that lie elsewhere; results of before that are still used; inputs
 that are not alike."""
 
-ENTRY_OF, CONTEXT, WORDS_IN, WORDS_OUT, ARRAY, FIRST, INPUTS, RESULTS, COUNT_OUT, CONSUMED, GIVEN, FORMS = (*range(11), 13)
+ENTRY_OF, CONTEXT, WORDS_IN, WORDS_OUT, ARRAY, INPUTS, RESULTS, COUNT_OUT, CONSUMED, GIVEN = range(10)
+HELD, HOLD, LET_GO, RELEASE_LOCK, TAKE_LOCK, OUTCOMES, KINDS, FORMS = *range(12, 18), 25, 37
 """Words of a record of such calls: the entry, the context, the words of the arguments, those of the results, NumPy's type of
-arrays, where a tuple has its first item, how many inputs and results there are, how many words the results have, which of
-what was given has no memory any more (1 for the first, 0 for none), what was given before, of two calls at most (0: nothing),
-and for each input, then for each result, its dtype (0: none is alike) and rank.
-What was given are the words of the results, their blocks in the order in which to lend them, and for each result its array and
-the array's first element."""
+arrays, how many inputs and results there are, how many words the results have, which of what was given has no memory any more
+(1 for the first, 0 for none), what was given before, of two calls at most (0: nothing); where the inputs are written that the
+call holds, Python's functions that hold an object and let it go, and that release its lock and take it again, the numbers from
+`REPEATED` to `UNLIKE` as objects; of each kind of inputs (a dict, a list, a tuple) its type, Python's functions that give its
+length and an item, and where the keys of all items are; and for each input, then for each result, its dtype (0: none is alike)
+and rank.
+What was given are the words of the results, their blocks in the order in which to lend them, for each result its array and
+the array's first element, and the tuple of the arrays."""
 
 CALLED = (WORKER, STOPPER, REPEAT)
 """The routines that this process calls besides the entry."""

@@ -1,5 +1,7 @@
 """Calls like the one before: native code tells which are, and does not take others for them."""
 
+import collections
+import sys
 import threading
 
 import numpy as np
@@ -37,8 +39,15 @@ def places():
 def observed(program):
     """What `layout.REPEAT` gave in the calls of a program that has run once."""
     (context,) = program._contexts
-    outcomes, call = [], context.repetition.call
-    context.repetition.call = lambda values: outcomes.append(call(values)) or outcomes[-1]
+    outcomes, repetition, call = [], context.repetition, context.repetition.call
+
+    def observer(inputs):
+        found = call(inputs)
+        numbers = [number for number, given in enumerate(repetition.given) if given.arrays is found]
+        outcomes.append(layout.REPEATED + numbers[0] if numbers else found)
+        return found
+
+    repetition.call = observer
     return outcomes
 
 
@@ -54,12 +63,12 @@ def test_this_process_has_objects_as_they_are_expected():
     assert python_objects.are_readable()
 
 
-FIELDS = ("REFERENCES", "TYPE", "DATA", "RANK", "SIZES", "BASE", "DTYPE", "FLAGS", "WEAK_REFERENCES", "FIRST_ITEM")
+FIELDS = ("REFERENCES", "TYPE", "DATA", "RANK", "SIZES", "BASE", "DTYPE", "FLAGS", "WEAK_REFERENCES", "FIRST_BYTE")
 
 
 @pytest.mark.parametrize("place", FIELDS)
 def test_objects_that_lie_otherwise_are_noticed(monkeypatch, place):
-    monkeypatch.setattr(python_objects, place, 16 if place in ("TYPE", "FIRST_ITEM") else 8)
+    monkeypatch.setattr(python_objects, place, 16 if place in ("TYPE", "FIRST_BYTE") else 8)
     assert not python_objects.are_readable.__wrapped__()
 
 
@@ -80,6 +89,93 @@ def test_arrays_that_are_alike(added, given):
         assert np.array_equal(added.run(given)[0], X + Y)
         assert np.array_equal(added.run([factor * X, factor * Y])[0], factor * (X + Y))
     assert outcomes == [layout.REPEATED] * 6
+
+
+@pytest.mark.parametrize("kind", [collections.OrderedDict, collections.UserDict, type("Mine", (dict,), {})])
+def test_inputs_of_other_kinds_are_for_python(added, kind):
+    outcomes = observed(added)
+    for _ in range(2):
+        assert np.array_equal(added.run(kind(a0=X, a1=Y))[0], X + Y)
+    assert outcomes == [layout.UNLIKE] * 2
+
+
+def test_names_are_compared_and_not_the_objects(added):
+    outcomes = observed(added)
+    assert np.array_equal(added.run({"".join("a0"): X, "".join("a1"): Y})[0], X + Y) and outcomes == [layout.REPEATED]
+
+
+@pytest.mark.parametrize("given", [{}, [], ()])
+def test_a_program_without_inputs(given):
+    program = compiled("() => (float[3] y) { y = Constant<value_floats = [1.0, 2.0, 3.0]>() }")
+    for _ in range(3):
+        assert program.run(given)[0].tolist() == [1, 2, 3]
+
+
+def test_objects_are_held_only_while_the_program_runs(added):
+    x, y, wrong = X.copy(), Y.copy(), Y.astype("d")
+    outcomes, arrays = observed(added), added._contexts[0].repetition.given[0].arrays
+    watched = (x, y, wrong, arrays)
+
+    def references():
+        return [sys.getrefcount(one) for one in (*watched, arrays[0])]
+
+    before = references()
+    for given in ([x, y], {"a0": x, "a1": y}, (x, y), {"a0": x, "b": y}, {"a1": y}, [x, wrong], [x], None):
+        for _ in range(100):
+            found = added._contexts[0].repetition.call(given)
+            del found
+    assert references() == before
+    assert collections.Counter(outcomes) == {layout.REPEATED: 300, layout.UNLIKE: 500}
+
+
+def test_who_takes_an_input_away_meanwhile_does_not_end_it():
+    """Another thread empties the dict that the call was given, which had the only reference to its arrays."""
+    program = compiled("(float[n, n] x) => (float[n, n] y) { a = MatMul(x, x) b = MatMul(a, x) y = MatMul(b, x) }")
+    size, turns = 300, 50
+    given = {"x": np.eye(size, dtype="f")}
+    program.run(given)
+    outcomes, wrong, begins = observed(program), [], threading.Barrier(2, timeout=60)
+
+    def empty():
+        for _ in range(turns):
+            begins.wait()
+            given.clear()
+            np.full((size, size), np.nan, "f")  # finds the same memory, were it free
+
+    other = threading.Thread(target=empty)
+    other.start()
+    for turn in range(turns):
+        given["x"] = np.eye(size, dtype="f")
+        begins.wait()
+        try:
+            wrong += [turn] * (not np.array_equal(program.run(given)[0], np.eye(size)))
+        except Refusal:  # It was empty already.
+            given.clear()
+    other.join()
+    assert not wrong and set(outcomes) <= {layout.REPEATED, layout.UNLIKE, layout.IN_USE}
+
+
+def test_other_threads_go_on_while_a_program_runs():
+    program = compiled("(float[n, n] x) => (float[n, n] y) { y = MatMul(x, x) }")
+    x = np.ones((500, 500), "f")
+    program.run([x])
+    outcomes, seen, interval = observed(program), [], sys.getswitchinterval()
+
+    def work():
+        for _ in range(1000):
+            program.run([x])
+            if seen:
+                return
+
+    other = threading.Thread(target=work)
+    try:
+        sys.setswitchinterval(1000)  # Nobody is made to release the lock.
+        other.start()
+        seen.append(other.is_alive())
+    finally:
+        sys.setswitchinterval(interval)
+    other.join()
+    assert seen == [True] and len(outcomes) < 1000
 
 
 @pytest.mark.parametrize(
