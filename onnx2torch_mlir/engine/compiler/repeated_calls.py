@@ -115,7 +115,7 @@ _CALL = f"""
     return
   }}
 
-  func.func private @o2m_call_again(%record: !llvm.ptr, %given: !llvm.ptr, %number: i64) -> i32 {{
+  func.func private @o2m_call_again(%record: !llvm.ptr, %given: !llvm.ptr, %number: i64) -> i64 {{
     {NUMBERS}
     %fine = arith.constant 0 : i32
     {word_at("consumed", "%record", CONSUMED)}
@@ -134,16 +134,16 @@ _CALL = f"""
     llvm.call %take(%thread) : !llvm.ptr, (!llvm.ptr) -> ()
     %succeeds = arith.cmpi eq, %status, %fine : i32
     %alike = func.call @o2m_are_same(%given, %words_out, %count) : (!llvm.ptr, !llvm.ptr, i64) -> i1
-    %repeated = arith.constant {REPEATED} : i32
-    %elsewhere = arith.constant {ELSEWHERE} : i32
-    %failed = arith.constant {FAILED} : i32
-    %done = arith.select %alike, %repeated, %elsewhere : i32
-    %found = arith.select %succeeds, %done, %failed : i32
-    %is_repeated = arith.cmpi eq, %found, %repeated : i32
+    %repeated = arith.constant {REPEATED} : i64
+    %elsewhere = arith.constant {ELSEWHERE} : i64
+    %failed = arith.constant {FAILED} : i64
+    %done = arith.select %alike, %repeated, %elsewhere : i64
+    %found = arith.select %succeeds, %done, %failed : i64
+    %is_repeated = arith.cmpi eq, %found, %repeated : i64
     scf.if %is_repeated {{
       llvm.store %none, %consumed : i64, !llvm.ptr
     }}
-    return %found : i32
+    return %found : i64
   }}
 
   func.func private @o2m_try_again(%record: !llvm.ptr) -> !llvm.ptr {{
@@ -163,9 +163,8 @@ _CALL = f"""
     %given = llvm.select %first_is_free, %first, %second : i1, !llvm.ptr
     %number = arith.select %first_is_free, %none, %one : i64
     %outcome = scf.if %is_free -> i64 {{
-      %how = func.call @o2m_call_again(%record, %given, %number) : (!llvm.ptr, !llvm.ptr, i64) -> i32
-      %known = arith.extui %how : i32 to i64
-      %told = arith.addi %known, %number : i64
+      %how = func.call @o2m_call_again(%record, %given, %number) : (!llvm.ptr, !llvm.ptr, i64) -> i64
+      %told = arith.addi %how, %number : i64
       scf.yield %told : i64
     }} else {{
       scf.yield %in_use : i64

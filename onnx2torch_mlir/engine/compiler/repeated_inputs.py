@@ -86,7 +86,7 @@ _HOLD = f"""
   func.func private @o2m_hold(%record: !llvm.ptr, %inputs: !llvm.ptr) -> i64 {{
     // How many of the inputs are held now; all, if they are as many as there are to be, of the right names.
     {NUMBERS}
-    %kind_words = arith.constant 4 : i64
+    %kind_words = arith.constant {(FORMS - KINDS) // len(fields.KINDS)} : i64
     {loaded("count", "%record", INPUTS)}
     {loaded("held", "%record", HELD, "!llvm.ptr")}
     {loaded("hold", "%record", HOLD, "!llvm.ptr")}
@@ -107,7 +107,7 @@ _HOLD = f"""
         %is_long = arith.cmpi eq, %length, %count : i64
         %most = arith.select %is_long, %count, %none : i64
         %null = llvm.mlir.zero : !llvm.ptr
-        %last:2 = scf.for %i = %none to %most step %one iter_args(%of_these = %none, %on = %is_long) -> (i64, i1) : i64 {{
+        %last:2 = scf.for %i = %none to %most step %one iter_args(%of_these = %none, %on = %yes) -> (i64, i1) : i64 {{
           {behind("key_at", "%keys", "%i")}
           %key = llvm.load %key_at : !llvm.ptr -> i64
           %next = scf.if %on -> !llvm.ptr {{
