@@ -32,18 +32,20 @@ WORTH = 120
 MOST_SHARES = 16
 """Into how many shares the items of a job fall at most."""
 
-STATE, COUNT, GRAIN, FUNCTION, ARGUMENTS, LIMIT, SHARE, OWNER, SLEEPERS, STOP, MUTEX, CONDITION, TAKEN = (
-    *range(7),
+STATE, COUNT, GRAIN, FUNCTION, ARGUMENTS, LIMIT, SHARE, LEAST, OWNER, SLEEPERS, STOP, MUTEX, CONDITION, TAKEN = (
+    *range(8),
     *(8, 16, 17, 24, 40, 56),
 )
 POOL_BYTES = 8 * (TAKEN + 8 * MOST_SHARES)
 """Words of a pool, in lines of 64 bytes by who writes them: the state and the job, whose grain is negative where items go from
-the last to the first; 1 while a job is under way; those that sleep; 1 when the pool ends; a pthread_mutex_t and a
-pthread_cond_t; a line for each share, how much of it is taken. See `onnx2torch_mlir.engine.compiler.pool_code`."""
+the last to the first, and how many of them are taken at least; 1 while a job is under way; those that sleep; 1 when the pool
+ends; a pthread_mutex_t and a pthread_cond_t; a line for each share, how much of it is taken. See
+`onnx2torch_mlir.engine.compiler.pool_code`."""
 
-OPEN, JOB = 1 << 24, 1 << 25
+OPEN, JOB = 1 << 28, 1 << 29
 """In a pool's state: that more workers may join, and the number of jobs so far, in multiples; below, how many workers are
-inside. In a share's word the number of the job is in multiples of `OPEN`, and below it how many grains of it are taken."""
+inside. In a share's word the number of the job is in multiples of `OPEN`, and below it how many grains of it are taken, or
+items, where fewer than a grain may be."""
 
 WORKER = "o2m_worker"
 """``void o2m_worker(pool, number)``: what a thread of a pool does until the pool ends; numbers begin with 1."""

@@ -8,6 +8,7 @@ _BINARY = {
     "arith.subi": operator.sub,
     "arith.muli": operator.mul,
     "arith.divui": operator.floordiv,
+    "arith.ceildivsi": lambda one, other: -(-one // other),
     "arith.divsi": lambda one, other: int(one / other),
     "arith.remui": operator.mod,
     "arith.minsi": min,

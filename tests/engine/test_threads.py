@@ -116,8 +116,22 @@ def test_only_work_that_is_worth_it_is_shared():
     assert jobs() == before + 1
 
 
+@pytest.mark.parametrize("rows", [64, 63, 41, 24])
+def test_a_single_block_is_shared_in_pieces(rows):
+    """Its rows are, as those of the last block of many are."""
+    weight = ", ".join(str(round(float(value), 3)) for value in RNG.standard_normal(40 * 32))
+    constants = f"f = Constant<value_floats = [{weight}]>()\n s = Constant<value_ints = [40, 32]>()"
+    made = program(f"{constants}\n w = Reshape(f, s)\n y = MatMul(a, w)", f"float[{rows}, 40] a")
+    alone, together = made.compile(threads=1), made.compile(threads=2)
+    together.worth = 1
+    for _ in range(20):
+        x, before = floats(rows, 40), jobs() if pool._pool is not None else 0
+        np.testing.assert_array_equal(together.run([x])[0], alone.run([x])[0])
+        assert jobs() == before + 1
+
+
 def test_the_number_of_jobs_begins_anew():
-    """After 2 ** 39 of them; shares' words are of jobs with larger numbers then."""
+    """After 2 ** 35 of them; shares' words are of jobs with larger numbers then."""
     together = program("y = Exp(a)", "float[n] a").compile(threads=3)
     x = floats(400_000)
     expected = together.run([x])[0]

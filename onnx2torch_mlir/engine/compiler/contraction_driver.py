@@ -126,7 +126,8 @@ class _Contract:
         """All of them."""
         of = self._of
         back = of.arguments().index(FLAGS[1])
-        texts = [of.blocks(self._blocks), threads.spread(self._blocks, [t for _, t in of.arguments_of_blocks()], back=back)]
+        types = [type_ for _, type_ in of.arguments_of_blocks()]
+        texts = [of.blocks(self._blocks), threads.spread(self._blocks, types, back=back, together=True)]
         if not self._kind.packed:
             texts.append(of.columns(self._columns, self._blocks))
             texts.append(threads.spread(self._columns, [t for _, t in of.arguments_of_columns()]))
@@ -154,7 +155,7 @@ class _Contract:
             *self._moved("%b", "bb"),
         ]
         if self._kind.packed:
-            lines.append(call_range(self._blocks, self._of.arguments_of_blocks(), _OF_BATCH, "%none, %blocks, %worker"))
+            lines.append(call_range(self._blocks, self._of.arguments_of_blocks(), _OF_BATCH, "%none, %items, %worker"))
         else:
             lines += [
                 "scf.if %by_columns {",
@@ -165,7 +166,7 @@ class _Contract:
                 "%mine = arith.muli %worker, %size : i64",
                 "%own = llvm.getelementptr %packed[%mine] : (!llvm.ptr, i64) -> !llvm.ptr, i8",
                 *self._pack_before("%own", shared=False),
-                call_range(self._blocks, self._of.arguments_of_blocks(), self._before, "%none, %blocks, %worker"),
+                call_range(self._blocks, self._of.arguments_of_blocks(), self._before, "%none, %items, %worker"),
                 "}",
             ]
         return "\n".join([*lines, "}", "return", "}"])
@@ -214,7 +215,7 @@ class _Contract:
             "%products = arith.muli %rows_and_more, %n : i64",
             "%all = arith.muli %products, %length : i64",
             "%work = arith.divui %all, %eight : i64",
-            "%least = arith.maxsi %blocks, %one : i64",
+            "%least = arith.maxsi %items, %one : i64",
             "%share = arith.divui %work, %least : i64",
             "%several = arith.cmpi sge, %total, %threads : i64",
         ]
@@ -261,15 +262,16 @@ class _Contract:
             *self._moved(right, step),
         ]
         if kind.packed:
-            lines.append(call_all(self._blocks, self._of.arguments_of_blocks(), _OF_BATCH, "%blocks, %share"))
+            lines.append(call_all(self._blocks, self._of.arguments_of_blocks(), _OF_BATCH, "%items, %pieces, %share"))
         else:
             lines += [
                 "scf.if %by_columns {",
-                "%share_of_columns = arith.muli %share, %high : i64",
+                "%pieces_of_columns = arith.muli %pieces, %high : i64",
+                "%share_of_columns = arith.muli %share, %pieces_of_columns : i64",
                 call_all(self._columns, self._of.arguments_of_columns(), _OF_BATCH, "%wide, %share_of_columns"),
                 "} else {",
                 *self._pack_before("%packed", shared=True),
-                call_all(self._blocks, self._of.arguments_of_blocks(), self._before, "%blocks, %share"),
+                call_all(self._blocks, self._of.arguments_of_blocks(), self._before, "%items, %pieces, %share"),
                 "}",
             ]
         lines += ["}", "}"] if kind.batches else ["}"]

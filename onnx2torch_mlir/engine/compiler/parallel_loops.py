@@ -150,7 +150,7 @@ def _split(module: ir.Module, kernel: ir.Operation, loop: ir.Operation) -> None:
             *given, context = entry.arguments
             task = pointer_to(threads.task_name(part), [pointer(), *[word()] * 3])
             no = arith.ConstantOp(ir.IntegerType.get_signless(1), ir.BoolAttr.get(False)).result
-            job = [context, word_of(turns), word_of(work), no, task, stored(given)]
+            job = [context, word_of(turns), word_of(index(1)), word_of(work), no, task, stored(given)]
             func.CallOp([], ir.FlatSymbolRefAttr.get(threads.ON_ALL), job)
             func.ReturnOp([])
         _write_task(module, part, types)

@@ -6,7 +6,8 @@ open, takes items like the job's caller, and leaves.
 
 from __future__ import annotations
 
-from onnx2torch_mlir.engine.compiler.pool_code import pause, pool_word
+from onnx2torch_mlir.engine.compiler.pool_code import pause
+from onnx2torch_mlir.engine.compiler.pool_shares import pool_word
 from onnx2torch_mlir.engine.layout import CONDITION, JOB, LIMIT, MUTEX, OPEN, SLEEPERS, STATE, STOP, STOPPER, WORKER
 
 _LOOKS = 4000

@@ -124,6 +124,25 @@ def first_is_full(unit: VectorUnit) -> list[str]:
     ]
 
 
+def full_rows(unit: VectorUnit) -> list[str]:
+    """``%full_rows``: how many of ``%m`` rows the first tiles do that have as many as a tile can; see `shares`."""
+    return [
+        f"%full_height = arith.constant {unit.rows} : i64",
+        f"%full_pairs = arith.constant {unit.rows // 2} : i64",
+        "%full_two = arith.constant 2 : i64",
+        "%full_none = arith.constant 0 : i64",
+        "%full_most = arith.ceildivsi %m, %full_height : i64",
+        "%full_room = arith.muli %full_most, %full_pairs : i64",
+        "%full_wanted = arith.ceildivsi %m, %full_two : i64",
+        # Each of the last tiles lacks one pair, or all lack some.
+        "%full_lacking = arith.subi %full_room, %full_wanted : i64",
+        "%full_first = arith.subi %full_most, %full_lacking : i64",
+        "%full_tiles = arith.maxsi %full_first, %full_none : i64",
+        "%full_even = arith.muli %full_tiles, %full_height : i64",
+        "%full_rows = arith.minsi %full_even, %m : i64",
+    ]
+
+
 def height_of(name: str, rows: str) -> list[str]:
     """``%name``: `height` of so many rows."""
     return [
