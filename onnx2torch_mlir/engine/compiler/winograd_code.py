@@ -13,6 +13,7 @@ from onnx2torch_mlir.engine.compiler import (
     call_memory,
     contraction_panels,
     integer_products,
+    row_pieces,
     row_tables,
     tail_text,
     threads,
@@ -32,6 +33,8 @@ LOOPS = (1, 1)
 _MOST_TILES = 64
 """Of a block; with fewer the weights are read too often, with more the tiles come from farther away."""
 _ITEMS_FOR_EACH = 4
+_TILES_OF_PIECE = 2
+"""Register tiles of a piece (row_pieces.py): weights are read for each, which take as long to come as some pixels' products."""
 _BYTES = 4
 _PAGE, _APART = 4096, 320
 """Places of a tile lie a page and 5 lines apart: at the same place of each page they would share few lines of the cache."""
@@ -40,7 +43,7 @@ SIZES = ("n", "h", "w", "an", "ay", "ax", "cn", "cy", "cx", "depth", "across")
 """Its i64 arguments, after the context, the image, the packed weights and the result: sizes of the result, strides in bytes of
 the image and of the result, and how many channels they have. Behind them come those of a form (winograd_forms.py): of floats,
 how many columns are packed by themselves (few_columns.py)."""
-_SHARED = (*SIZES, "tiles_high", "tiles_wide", "tiles", "size", "groups", "plane", "sums_plane", "room")
+_SHARED = (*SIZES, "tiles_high", "tiles_wide", "tiles", "size", "groups", "plane", "sums_plane", "room", "pieces")
 _ITEMS = "o2m_winograd_items"
 _POINTERS = [(f"%{pointer}", "!llvm.ptr") for pointer in ("a", "u", "c", "rooms")]
 
@@ -52,9 +55,9 @@ def name(form: Form) -> str:
 
 def functions(unit: VectorUnit, form: Form) -> str:
     """The text of @o2m_winograd, and of what only it calls."""
-    shared = threads.spread(f"{_ITEMS}{form.suffix}", [type_ for _, type_ in _of_items(form)])
+    shared = threads.spread(f"{_ITEMS}{form.suffix}", [type_ for _, type_ in _of_items(form)], together=True)
     transforms = [winograd_transforms.tiles(unit, form), winograd_transforms.results(unit, form)]
-    return "\n".join([*transforms, _items(unit, form), shared, _entry(form)])
+    return "\n".join([*transforms, _items(unit, form), shared, _entry(unit, form)])
 
 
 def _of_items(form: Form) -> list[tuple[str, str]]:
@@ -67,7 +70,7 @@ def tiles_of_blocks(images: int, height: int, width: int) -> set[int]:
     return tile_rows.even_parts(images * -(-height // 2) * -(-width // 2), _MOST_TILES)
 
 
-def _entry(form: Form) -> str:
+def _entry(unit: VectorUnit, form: Form) -> str:
     """The function that programs call."""
     pointers = [(f"%{pointer}", "!llvm.ptr") for pointer in ("ctx", "a", "u", "c")]
     return "\n".join(
@@ -90,7 +93,10 @@ def _entry(form: Form) -> str:
             "%others = arith.select %alone, %one, %lacking : i64",
             "%not_more = arith.minsi %others, %blocks_wide : i64",
             "%groups = arith.maxsi %not_more, %one : i64",
-            "%items = arith.muli %blocks, %groups : i64",
+            *_rows_of_piece(unit),
+            "%pieces = arith.ceildivsi %size, %rows_of_piece : i64",
+            "%blocks_of_columns = arith.muli %blocks, %groups : i64",
+            "%items = arith.muli %blocks_of_columns, %pieces : i64",
             *winograd_transforms.tile_row("%tile_row", form),
             *_plane("plane", "%tile_row"),
             *_plane("sums_plane", "%row"),
@@ -109,7 +115,7 @@ def _entry(form: Form) -> str:
             "%products = arith.muli %sums_of_all, %depth : i64",
             "%twice = arith.muli %products, %two : i64",
             "%work = arith.divui %twice, %items : i64",
-            threads.on_all(f"{_ITEMS}{form.suffix}", "%items, %work", _of_items(form)),
+            threads.on_all(f"{_ITEMS}{form.suffix}", "%items, %pieces, %work", _of_items(form)),
             "func.call @o2m_free(%ctx, %rooms) : (!llvm.ptr, !llvm.ptr) -> ()",
             "return",
             "}",
@@ -134,21 +140,20 @@ def _plane(plane: str, each: str) -> list[str]:
 def _products(form: Form) -> str:
     """The call that multiplies a block's tiles by 64 columns at one place."""
     if form.is_float:
-        moved = {"%a": "%vb", "%m": "%count", "%b": "%ub", "%n": "%nh", "%c": "%mb", "%add": "%no", "%n0": "%depth"}
+        moved = {"%a": "%vb", "%m": "%mh", "%b": "%ub", "%n": "%nh", "%c": "%mb", "%add": "%no", "%n0": "%depth"}
         moved["%few"] = "%few"
         return contraction_panels.call("panels", 1, contraction_panels.WITHOUT_TAIL | moved)
-    given = "%vb, %table, %count, %ub, %nh, %mb, %tile_row, %no, %unbiased"
+    given = "%vb, %table, %mh, %ub, %nh, %mb, %tile_row, %no, %unbiased"
     return "\n".join(["%unbiased = arith.constant 0 : i16", integer_products.call("pairs", given, "%none")])
 
 
 def _items(unit: VectorUnit, form: Form) -> str:
     """Groups of the columns of blocks of tiles, ``begin`` to ``end``."""
-    transform = [(pointer, "!llvm.ptr") for pointer in ("%a", "%nothing", "%rooms_own")]
-    transform += [*words(["first", "count", *winograd_transforms.SIZES]), *form.conversion]
     return "\n".join(
         [
             f"func.func private @{_ITEMS}{form.suffix}({declared(_of_items(form))}, {threads.RANGE}) {{",
             *constants(none=0, one=1, two=2, places=TILE_PLACES, number=_BYTES, wide=BLOCK_COLUMNS, row=ROW_BYTES),
+            *_rows_of_piece(unit),
             *constants(entry=row_tables.ENTRY_BYTES, far_panels=BLOCK_COLUMNS // unit.columns, width=unit.columns),
             *constants(number_read=form.read_bytes, header=form.header),
             "%no = arith.constant false",
@@ -157,9 +162,9 @@ def _items(unit: VectorUnit, form: Form) -> str:
             "%before = arith.muli %worker, %room : i64",
             bytes_behind("%rooms_own", "%rooms", "%before"),
             "%tiles_bytes = arith.muli %plane, %places : i64",
-            bytes_behind("%m", "%rooms_own", "%tiles_bytes"),
+            bytes_behind("%multiplied", "%rooms_own", "%tiles_bytes"),
             "%sums_bytes = arith.muli %sums_plane, %places : i64",
-            bytes_behind("%sums", "%m", "%sums_bytes"),
+            bytes_behind("%sums", "%multiplied", "%sums_bytes"),
             "%two_rows = arith.muli %row, %two : i64",
             "%line = arith.muli %size, %two_rows : i64",
             "%lines = arith.muli %line, %two : i64",
@@ -177,46 +182,62 @@ def _items(unit: VectorUnit, form: Form) -> str:
             "%place_bytes = arith.muli %far, %panels : i64",
             "%far_block = arith.muli %far, %far_panels : i64",
             "%blocks_wide = arith.ceildivsi %across, %wide : i64",
-            "%no_block = arith.constant -1 : i64",
-            "%last = scf.for %item = %begin to %end step %one iter_args(%known = %no_block) -> (i64) : i64 {",
-            "%block = arith.divui %item, %groups : i64",
-            "%group = arith.remui %item, %groups : i64",
-            "%first = arith.muli %block, %size : i64",
-            "%rest = arith.subi %tiles, %first : i64",
-            "%count = arith.minsi %rest, %size : i64",
-            *(f"%m{i}0 = arith.addi %{of}, %none : i64" for i, of in (("n", "count"), ("a", "tile_row"), ("c", "row"))),
-            "%is_new = arith.cmpi ne, %block, %known : i64",
-            "scf.if %is_new {",
-            called(f"{winograd_transforms.TILES}{form.suffix}", transform),
-            row_tables.write_for_tiles("m", 1, ("ma", "mc"), ("%table", "%none", "%count")),
-            "}",
-            "%group_low = arith.muli %group, %blocks_wide : i64",
-            "%low = arith.divui %group_low, %groups : i64",
-            "%group_high = arith.addi %group_low, %blocks_wide : i64",
-            "%top = arith.divui %group_high, %groups : i64",
-            "scf.for %j = %low to %top step %one : i64 {",
-            "%column = arith.muli %j, %wide : i64",
-            "%left = arith.subi %across, %column : i64",
-            "%nh = arith.minsi %left, %wide : i64",
-            "%fj = arith.muli %j, %far_block : i64",
-            bytes_behind("%uj", "%columns", "%fj"),
-            "scf.for %place = %none to %places step %one : i64 {",
-            "%fv = arith.muli %place, %plane : i64",
-            "%fu = arith.muli %place, %place_bytes : i64",
-            "%fm = arith.muli %place, %sums_plane : i64",
-            bytes_behind("%vb", "%rooms_own", "%fv"),
-            bytes_behind("%ub", "%uj", "%fu"),
-            bytes_behind("%mb", "%m", "%fm"),
-            _products(form),
-            "}",
-            *_runs(form),
-            "}",
-            "scf.yield %block : i64",
-            "}",
+            *row_pieces.runs(_tiles_of_block(unit), _block(form)),
             "return",
             "}",
         ]
     )
+
+
+def _rows_of_piece(unit: VectorUnit) -> list[str]:
+    """``%rows_of_piece``: how many of a block's tiles a piece has at least."""
+    return constants(rows_of_piece=_TILES_OF_PIECE * unit.rows)
+
+
+def _tiles_of_block(unit: VectorUnit) -> list[str]:
+    """The ``%group`` of columns of block ``%t``, and its tiles from ``%i`` on."""
+    return [
+        "%block = arith.divui %t, %groups : i64",
+        "%group = arith.remui %t, %groups : i64",
+        "%block_row = arith.muli %block, %size : i64",
+        "%rest = arith.subi %tiles, %block_row : i64",
+        "%m = arith.minsi %rest, %size : i64",
+        *row_pieces.rows(unit),
+    ]
+
+
+def _block(form: Form) -> list[str]:
+    """``%mh`` of its tiles from ``%i`` on, in the group's columns."""
+    transform = [(pointer, "!llvm.ptr") for pointer in ("%a", "%nothing", "%rooms_own")]
+    transform += [*words(["i", "mh", *winograd_transforms.SIZES]), *form.conversion]
+    return [
+        *(f"%m{i}0 = arith.addi %{of}, %none : i64" for i, of in (("n", "mh"), ("a", "tile_row"), ("c", "row"))),
+        "scf.if %others {",
+        called(f"{winograd_transforms.TILES}{form.suffix}", transform),
+        row_tables.write_for_tiles("m", 1, ("ma", "mc"), ("%table", "%none", "%mh")),
+        "}",
+        "%group_low = arith.muli %group, %blocks_wide : i64",
+        "%low = arith.divui %group_low, %groups : i64",
+        "%group_high = arith.addi %group_low, %blocks_wide : i64",
+        "%top = arith.divui %group_high, %groups : i64",
+        "scf.for %j = %low to %top step %one : i64 {",
+        "%column = arith.muli %j, %wide : i64",
+        "%left = arith.subi %across, %column : i64",
+        "%nh = arith.minsi %left, %wide : i64",
+        "%fj = arith.muli %j, %far_block : i64",
+        bytes_behind("%uj", "%columns", "%fj"),
+        "scf.for %place = %none to %places step %one : i64 {",
+        "%fv = arith.muli %place, %plane : i64",
+        "%fu = arith.muli %place, %place_bytes : i64",
+        "%fm = arith.muli %place, %sums_plane : i64",
+        bytes_behind("%vb", "%rooms_own", "%fv"),
+        bytes_behind("%ub", "%uj", "%fu"),
+        bytes_behind("%mb", "%multiplied", "%fm"),
+        _products(form),
+        "}",
+        *_runs(form),
+        "}",
+    ]
 
 
 def _runs(form: Form) -> list[str]:
@@ -224,18 +245,17 @@ def _runs(form: Form) -> list[str]:
     results = [("%mr", "!llvm.ptr"), ("%sums", "!llvm.ptr"), ("%length", "i64"), ("%nh", "i64"), ("%sums_plane", "i64")]
     results.append(("%line", "i64"))
     return [
-        "%behind = arith.addi %first, %count : i64",
-        "%run0 = arith.divui %first, %tiles_wide : i64",
-        "%run1 = arith.ceildivsi %behind, %tiles_wide : i64",
+        "%run0 = arith.divui %i, %tiles_wide : i64",
+        "%run1 = arith.ceildivsi %row_behind, %tiles_wide : i64",
         "scf.for %run = %run0 to %run1 step %one : i64 {",
         "%run_first = arith.muli %run, %tiles_wide : i64",
         "%run_behind = arith.addi %run_first, %tiles_wide : i64",
-        "%from = arith.maxsi %first, %run_first : i64",
-        "%to = arith.minsi %behind, %run_behind : i64",
+        "%from = arith.maxsi %i, %run_first : i64",
+        "%to = arith.minsi %row_behind, %run_behind : i64",
         "%length = arith.subi %to, %from : i64",
-        "%skipped = arith.subi %from, %first : i64",
+        "%skipped = arith.subi %from, %i : i64",
         "%fr = arith.muli %skipped, %row : i64",
-        bytes_behind("%mr", "%m", "%fr"),
+        bytes_behind("%mr", "%multiplied", "%fr"),
         called(f"{winograd_transforms.RESULTS}{form.suffix}", results),
         "%image = arith.divui %run, %tiles_high : i64",
         "%tile_y = arith.remui %run, %tiles_high : i64",
