@@ -24,7 +24,7 @@ from onnx2torch_mlir.engine.compiler.vector_unit import VectorUnit
 _BYTES = 4
 
 _LONG = 16 << 10
-"""Bytes of a packed panel from which on that pays, for more rows than a tile has."""
+"""Bytes of a packed panel from which on few blocks of columns are better halved, for more rows than a tile has."""
 _COLUMNS_AT_ONCE = 1 << 20
 """Bytes of columns that a thread packs before they meet all rows."""
 

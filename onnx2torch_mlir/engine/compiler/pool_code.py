@@ -80,7 +80,6 @@ _CALLER = f"""
     %told = llvm.load %worthp : !llvm.ptr -> i64
     %untold = arith.cmpi eq, %told, %none : i64
     %worth = arith.select %untold, %usual, %told : i64
-    %chunks = arith.constant {_CHUNKS} : i64
     %threads = func.call @o2m_threads(%ctx) : (!llvm.ptr) -> i64
     %some = arith.maxsi %work, %one : i64
     %least = arith.ceildivsi %worth, %some : i64
@@ -99,6 +98,7 @@ _CALLER = f"""
       %few_items = arith.minsi %least, %in_items : i64
       scf.yield %in_items, %few_items : i64, i64
     }} else {{
+      %chunks = arith.constant {_CHUNKS} : i64
       %parts = arith.muli %threads, %chunks : i64
       %even = arith.ceildivsi %count, %parts : i64
       %most_chunks = arith.constant {_MOST_CHUNKS} : i64
